@@ -1,0 +1,106 @@
+// Package native reads the JSON lines that agents print. It stands between the
+// adapters and the JSON library: what a line is, and what is to be said of a line
+// that is none.
+package native
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+
+	"github.com/valyala/fastjson"
+
+	"flow/agents"
+)
+
+// A Reader parses lines, reusing its memory: a value is valid until the next call.
+type Reader struct{ parser fastjson.Parser }
+
+// Object returns the JSON object on the line. When there is none it returns the
+// event that says so, if any is due (none for a blank line): a Log for a line
+// that was never meant as JSON, Malformed for one that was.
+func (r *Reader) Object(line []byte) (*fastjson.Value, []agents.Event) {
+	line = bytes.TrimSpace(bytes.TrimPrefix(line, []byte("\ufeff")))
+	if len(line) == 0 {
+		return nil, nil
+	}
+	if line[0] != '{' {
+		return nil, []agents.Event{{Body: agents.Log{Stream: "stdout", Text: string(line)}}}
+	}
+	v, err := r.parser.ParseBytes(line)
+	if err != nil {
+		return nil, []agents.Event{{Body: agents.Malformed{
+			Error: shorten(err.Error(), 200), Raw: bytes.Clone(line[:min(len(line), 4096)]), Truncated: len(line) > 4096,
+		}}}
+	}
+	return v, nil
+}
+
+// Unknown is the event for a message of a type that the adapter does not know.
+func Unknown(typ string, v *fastjson.Value) []agents.Event {
+	return []agents.Event{{Body: agents.Unknown{NativeType: typ, Raw: Raw(v)}}}
+}
+
+// String returns the string at the path keys, or "".
+func String(v *fastjson.Value, keys ...string) string { return string(v.GetStringBytes(keys...)) }
+
+// Raw returns v as JSON text of its own, or nil when v is absent or null. It
+// does not use the library's own writer, which quotes strings as Go does, and it
+// repairs what the lenient parser lets through (bad escapes, NaN), so that the
+// result is always valid.
+func Raw(v *fastjson.Value, keys ...string) json.RawMessage {
+	if v = v.Get(keys...); v == nil || v.Type() == fastjson.TypeNull {
+		return nil
+	}
+	return appendValue(nil, v)
+}
+
+func appendValue(b []byte, v *fastjson.Value) []byte {
+	switch v.Type() {
+	case fastjson.TypeObject:
+		return appendObject(b, v.GetObject())
+	case fastjson.TypeArray:
+		b = append(b, '[')
+		for i, item := range v.GetArray() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendValue(b, item)
+		}
+		return append(b, ']')
+	case fastjson.TypeString:
+		return agents.AppendString(b, string(v.GetStringBytes()))
+	case fastjson.TypeNumber:
+		number := v.MarshalTo(nil)
+		if !json.Valid(number) {
+			return append(b, "null"...)
+		}
+		return append(b, number...)
+	case fastjson.TypeTrue, fastjson.TypeFalse:
+		return strconv.AppendBool(b, v.GetBool())
+	default:
+		return append(b, "null"...)
+	}
+}
+
+func appendObject(b []byte, o *fastjson.Object) []byte {
+	b = append(b, '{')
+	first := true
+	o.Visit(func(key []byte, v *fastjson.Value) {
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = agents.AppendString(b, string(key))
+		b = appendValue(append(b, ':'), v)
+	})
+	return append(b, '}')
+}
+
+// shorten cuts the excerpt of the line that the library puts into its errors.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return s[:n] + "…"
+}

@@ -1,0 +1,82 @@
+package agents
+
+import (
+	"fmt"
+	"time"
+)
+
+// Cause says why a turn did not succeed, in words that all agents share. They
+// are what `retry: {on: …}` names.
+type Cause string
+
+// The causes.
+const (
+	CauseAuth            Cause = "auth"              // no login, or a refused key
+	CauseBilling         Cause = "billing"           // credit or payment
+	CauseRateLimit       Cause = "rate_limit"        // too many requests for now
+	CauseUsageLimit      Cause = "usage_limit"       // the plan's quota is used up until a reset
+	CauseOverloaded      Cause = "overloaded"        // the provider has no capacity
+	CauseNetwork         Cause = "network"           // no connection, or one that broke
+	CauseServer          Cause = "server"            // the provider failed (5xx)
+	CauseContext         Cause = "context"           // the conversation no longer fits the model
+	CauseBudget          Cause = "budget"            // the turn's money limit
+	CauseMaxTurns        Cause = "max_turns"         // the turn limit
+	CauseMaxOutput       Cause = "max_output"        // the answer was cut at the output limit
+	CauseRefusal         Cause = "refusal"           // the model declined
+	CauseSchema          Cause = "schema"            // the answer does not match the output schema
+	CauseSessionNotFound Cause = "session_not_found" // the CLI no longer knows the session
+	CauseSessionInUse    Cause = "session_in_use"    // another process holds the session
+	CauseModelNotFound   Cause = "model_not_found"
+	CauseInvalidRequest  Cause = "invalid_request" // the provider refused the request as malformed
+	CausePermission      Cause = "permission"      // a policy stopped it
+	CauseSpawn           Cause = "spawn"           // the process could not be started
+	CauseConfig          Cause = "config"          // bad flags, settings, or a mode the agent lacks
+	CauseCrash           Cause = "crash"           // the process died
+	CauseProtocol        Cause = "protocol"        // what it printed contradicts itself
+	CauseTimeout         Cause = "timeout"
+	CauseCancelled       Cause = "cancelled"
+	CauseIncomplete      Cause = "incomplete" // it ended without a result
+	CauseExit            Cause = "exit"       // a shell step's exit status
+	CauseUnknown         Cause = "unknown"
+)
+
+// Causes lists every cause, for validation and documentation.
+func Causes() []Cause {
+	return []Cause{
+		CauseAuth, CauseBilling, CauseRateLimit, CauseUsageLimit, CauseOverloaded, CauseNetwork, CauseServer,
+		CauseContext, CauseBudget, CauseMaxTurns, CauseMaxOutput, CauseRefusal, CauseSchema, CauseSessionNotFound,
+		CauseSessionInUse, CauseModelNotFound, CauseInvalidRequest, CausePermission, CauseSpawn, CauseConfig,
+		CauseCrash, CauseProtocol, CauseTimeout, CauseCancelled, CauseIncomplete, CauseExit, CauseUnknown,
+	}
+}
+
+// Transient reports whether the same request may well succeed a little later.
+func (c Cause) Transient() bool {
+	switch c {
+	case CauseRateLimit, CauseOverloaded, CauseNetwork, CauseServer, CauseCrash, CauseIncomplete, CauseSessionInUse:
+		return true
+	default:
+		return false
+	}
+}
+
+// A Problem is why a turn did not succeed. It is an error.
+type Problem struct {
+	Agent      string
+	Cause      Cause
+	Message    string    // what happened, in the agent's own words where it has some
+	Hint       string    // what to do next, or ""
+	RetryAfter time.Time // when a limit resets, or zero
+}
+
+func (p *Problem) Error() string {
+	if p.Agent == "" {
+		return p.Message
+	}
+	return fmt.Sprintf("%s: %s", p.Agent, p.Message)
+}
+
+// Unsupported is the problem of a request that agent cannot honour.
+func Unsupported(agent, what, hint string) *Problem {
+	return &Problem{Agent: agent, Cause: CauseConfig, Message: what, Hint: hint}
+}

@@ -1,0 +1,140 @@
+package agents
+
+import (
+	"slices"
+	"strconv"
+	"time"
+)
+
+// A Translator drives a Dialog over the lines of one process and completes what
+// it says: envelopes, tools that were left open, and the SessionEnded event at
+// the end. One goroutine may use it at a time.
+type Translator struct {
+	dialog   Dialog
+	envelope Event // the fields that all events share
+	now      func() time.Time
+	next     func() int64
+	emit     func(Event)
+	open     []string // ids of tools that have not completed
+	session  string
+}
+
+// Envelope is what a Translator puts on every event.
+type Envelope struct {
+	Agent   string
+	Run     string
+	Step    string
+	Attempt int
+	Session string // known before the agent says it, or ""
+	// IDPrefix makes event ids unique where several translators share a run.
+	IDPrefix string
+}
+
+// NewTranslator returns a translator that calls emit for every event, with
+// sequence numbers from next and times from now.
+func NewTranslator(d Dialog, env Envelope, now func() time.Time, next func() int64, emit func(Event)) *Translator {
+	return &Translator{
+		dialog: d,
+		envelope: Event{
+			ID: env.IDPrefix, AgentType: env.Agent, Run: env.Run, Step: env.Step, Attempt: env.Attempt,
+		},
+		now: now, next: next, emit: emit, session: env.Session,
+	}
+}
+
+// A SessionNamer is a Dialog that can tell its session's id before the end.
+type SessionNamer interface{ SessionID() string }
+
+// Stdout translates one line of standard output, found at native.
+func (t *Translator) Stdout(line []byte, native Native) {
+	t.send(t.dialog.Line(line), &native)
+}
+
+// Oversized reports a line of which only the beginning, line, was kept.
+func (t *Translator) Oversized(line []byte, native Native) {
+	t.send([]Event{{Body: Malformed{
+		Error: "line of " + strconv.FormatInt(native.Length, 10) + " bytes is over the decode cap",
+		Raw:   slices.Clone(line[:min(len(line), 4096)]), Truncated: true,
+	}}}, &native)
+}
+
+// Stderr translates one line of standard error, found at native.
+func (t *Translator) Stderr(line []byte, native Native) {
+	t.send(t.dialog.Stderr(line), &native)
+}
+
+// Emit sends an event of flow's own.
+func (t *Translator) Emit(b Body) { t.send([]Event{{Body: b}}, nil) }
+
+// SessionID is the native session id as far as it is known.
+func (t *Translator) SessionID() string { return t.session }
+
+// End closes what is open and says what the process's end means.
+func (t *Translator) End(exit Exit) Outcome {
+	out := t.dialog.End(exit)
+	if out.SessionID != "" {
+		t.session = out.SessionID
+	}
+	for _, id := range t.open {
+		t.Emit(ToolCompleted{ToolID: id, Error: "no result before the session ended"})
+	}
+	t.Emit(ended(out, exit))
+	return out
+}
+
+func ended(o Outcome, exit Exit) SessionEnded {
+	e := SessionEnded{
+		Reason: o.Reason, Model: o.Model, Text: o.Text, Output: o.Output,
+		FinalUsage: o.Usage, CostUSD: o.CostUSD, DurationMS: o.Duration.Milliseconds(), Signal: exit.Signal,
+	}
+	if exit.Signal == "" && exit.Err == nil {
+		e.ExitCode = &exit.Code
+	}
+	if p := o.Problem; p != nil {
+		e.Cause, e.Error, e.Hint = p.Cause, p.Message, p.Hint
+		if !p.RetryAfter.IsZero() {
+			e.RetryAfter = &p.RetryAfter
+		}
+	}
+	return e
+}
+
+func (t *Translator) send(events []Event, native *Native) {
+	if n, ok := t.dialog.(SessionNamer); ok && n.SessionID() != "" {
+		t.session = n.SessionID()
+	}
+	for _, e := range events {
+		if e.Body == nil || !t.track(e.Body) {
+			continue
+		}
+		at := e.Time
+		if at.IsZero() {
+			at = t.now()
+		}
+		seq := t.next()
+		id := t.envelope.ID + strconv.FormatInt(seq, 10)
+		body := e.Body
+		e = t.envelope
+		e.ID, e.Type, e.SessionID, e.Time, e.Seq, e.Native, e.Body = id, body.Type(), t.session, at, seq, native, body
+		t.emit(e)
+	}
+}
+
+// track follows which tools are open, and reports whether the event is to be
+// sent: the second end of a tool is not.
+func (t *Translator) track(b Body) bool {
+	switch x := b.(type) {
+	case ToolStarted:
+		if slices.Contains(t.open, x.ToolID) {
+			return false
+		}
+		t.open = append(t.open, x.ToolID)
+	case ToolCompleted:
+		i := slices.Index(t.open, x.ToolID)
+		if i < 0 {
+			return false
+		}
+		t.open = slices.Delete(t.open, i, i+1)
+	}
+	return true
+}
