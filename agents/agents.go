@@ -45,30 +45,30 @@ type Dialog interface {
 
 // A Request is one headless turn asked of an agent.
 type Request struct {
-	Prompt  string  // sent on standard input
-	Model   string  // "" leaves the choice to the agent
-	Session Session // the native session to begin, continue or branch
-	Dir     string  // absolute working directory
+	Prompt  string  `json:"-"`               // sent on standard input
+	Model   string  `json:"model,omitempty"` // "" leaves the choice to the agent
+	Session Session `json:"session"`         // the native session to begin, continue or branch
+	Dir     string  `json:"dir"`             // absolute working directory
 
-	Schema json.RawMessage // JSON Schema of the answer, or nil
+	Schema json.RawMessage `json:"schema,omitempty"` // JSON Schema of the answer, or nil
 
-	Approval ApprovalMode // "" is ApprovalAutoEdit within the sandbox's bounds
-	Sandbox  SandboxMode  // "" is SandboxWorkspaceWrite
+	Approval ApprovalMode `json:"approval,omitempty"` // "": file edits pass, within the sandbox's bounds
+	Sandbox  SandboxMode  `json:"sandbox,omitempty"`  // "" is SandboxWorkspaceWrite
 	// AllowedTools and BlockedTools are tool patterns in the agent's own syntax.
-	AllowedTools []string
-	BlockedTools []string
-	AddDirs      []string // further directories the agent may work in, absolute
-	SystemPrompt string   // appended to the agent's own
-	Effort       string   // reasoning effort in the agent's own words, or ""
-	MaxTurns     int      // model turns; 0 is no limit
-	MaxCostUSD   float64  // 0 is no limit
+	AllowedTools []string `json:"allowedTools,omitempty"`
+	BlockedTools []string `json:"blockedTools,omitempty"`
+	AddDirs      []string `json:"addDirs,omitempty"`      // further directories the agent may work in, absolute
+	SystemPrompt string   `json:"systemPrompt,omitempty"` // appended to the agent's own
+	Effort       string   `json:"effort,omitempty"`       // reasoning effort in the agent's own words, or ""
+	MaxTurns     int      `json:"maxTurns,omitempty"`     // model turns; 0 is no limit
+	MaxCostUSD   float64  `json:"maxCostUsd,omitempty"`   // 0 is no limit
 	// Inherit lets the agent load hooks, settings, instructions and MCP servers of
 	// the user and of the repository. Without it a run is hermetic.
-	Inherit bool
-	Args    []string // further arguments from the profile, before the prompt
+	Inherit bool     `json:"inherit,omitempty"`
+	Args    []string `json:"args,omitempty"` // further arguments from the profile
 	// Scratch is an absolute directory, private to this turn, where the files of
 	// Command.Files go (settings, schemas).
-	Scratch string
+	Scratch string `json:"scratch"`
 }
 
 // SessionMode says what a turn does with a native session.
@@ -83,15 +83,15 @@ const (
 
 // Session names the native session of a turn.
 type Session struct {
-	Mode SessionMode
+	Mode SessionMode `json:"mode,omitempty"`
 	// ID is the session to resume, or the id wished for a new or forked one: it is
 	// used where Capabilities.ChoosesSessionID holds and ignored elsewhere.
-	ID     string
-	Parent string // the session to fork
+	ID     string `json:"id,omitempty"`
+	Parent string `json:"parent,omitempty"` // the session to fork
 	// Spent is what the session (when resumed) or its parent (when forked) had
 	// used when its last turn ended, for agents that count over the whole session.
 	// nil when nothing is known.
-	Spent *Usage
+	Spent *Usage `json:"spent,omitempty"`
 }
 
 // ApprovalMode says which tool calls pass without anyone being asked.

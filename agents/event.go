@@ -71,7 +71,7 @@ type (
 		NativeName string          `json:"nativeName"`       // the agent's own
 		Target     string          `json:"target,omitempty"` // command, path, URL or query
 		Risk       Risk            `json:"risk"`
-		Arguments  json.RawMessage `json:"arguments,omitempty"` // a JSON object
+		Arguments  json.RawMessage `json:"arguments,omitempty"` // a JSON object; text where it was too long to keep
 		ParentID   string          `json:"parentId,omitempty"`  // the tool call whose subagent made this one
 	}
 
@@ -201,7 +201,7 @@ type (
 		Raw        json.RawMessage `json:"raw"`
 	}
 
-	// SessionEnded is the last event of every attempt, and only the last.
+	// SessionEnded is the last event of every process of an agent, and only the last.
 	SessionEnded struct {
 		Reason     Reason          `json:"reason"`
 		Cause      Cause           `json:"cause,omitempty"`

@@ -13,7 +13,7 @@ type Translator struct {
 	dialog   Dialog
 	envelope Event // the fields that all events share
 	now      func() time.Time
-	next     func() int64
+	seq      int64
 	emit     func(Event)
 	open     []string // ids of tools that have not completed
 	session  string
@@ -26,19 +26,16 @@ type Envelope struct {
 	Step    string
 	Attempt int
 	Session string // known before the agent says it, or ""
-	// IDPrefix makes event ids unique where several translators share a run.
-	IDPrefix string
 }
 
-// NewTranslator returns a translator that calls emit for every event, with
-// sequence numbers from next and times from now.
-func NewTranslator(d Dialog, env Envelope, now func() time.Time, next func() int64, emit func(Event)) *Translator {
+// NewTranslator returns a translator that calls emit for every event. Events
+// without a time of their own get one from now; they are numbered from 1, and
+// whoever joins several streams numbers them anew.
+func NewTranslator(d Dialog, env Envelope, now func() time.Time, emit func(Event)) *Translator {
 	return &Translator{
-		dialog: d,
-		envelope: Event{
-			ID: env.IDPrefix, AgentType: env.Agent, Run: env.Run, Step: env.Step, Attempt: env.Attempt,
-		},
-		now: now, next: next, emit: emit, session: env.Session,
+		dialog:   d,
+		envelope: Event{AgentType: env.Agent, Run: env.Run, Step: env.Step, Attempt: env.Attempt},
+		now:      now, emit: emit, session: env.Session,
 	}
 }
 
@@ -75,7 +72,7 @@ func (t *Translator) End(exit Exit) Outcome {
 	if out.SessionID != "" {
 		t.session = out.SessionID
 	}
-	for _, id := range t.open {
+	for _, id := range slices.Clone(t.open) { // closing one takes it from the list
 		t.Emit(ToolCompleted{ToolID: id, Error: "no result before the session ended"})
 	}
 	t.Emit(ended(out, exit))
@@ -111,13 +108,18 @@ func (t *Translator) send(events []Event, native *Native) {
 		if at.IsZero() {
 			at = t.now()
 		}
-		seq := t.next()
-		id := t.envelope.ID + strconv.FormatInt(seq, 10)
 		body := e.Body
 		e = t.envelope
-		e.ID, e.Type, e.SessionID, e.Time, e.Seq, e.Native, e.Body = id, body.Type(), t.session, at, seq, native, body
-		t.emit(e)
+		e.Type, e.SessionID, e.Time, e.Native, e.Body = body.Type(), t.session, at, native, body
+		t.seq++
+		t.emit(e.Numbered(t.seq))
 	}
+}
+
+// Numbered returns e as the seq-th event of its stream or run.
+func (e Event) Numbered(seq int64) Event {
+	e.Seq, e.ID = seq, strconv.FormatInt(seq, 10)
+	return e
 }
 
 // track follows which tools are open, and reports whether the event is to be

@@ -76,10 +76,8 @@ func Translate(t testing.TB, a agents.Adapter, stdout []byte, m Meta) []byte {
 	t.Helper()
 	var events []agents.Event
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var seq int64
 	tr := agents.NewTranslator(a.Dialog(agents.Request{}), agents.Envelope{Agent: a.Info().Name},
 		func() time.Time { return clock },
-		func() int64 { seq++; return seq },
 		func(e agents.Event) { events = append(events, e) })
 	feed(tr.Stdout, stdout)
 	feed(tr.Stderr, []byte(m.Stderr))

@@ -1,0 +1,126 @@
+package codex
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"flow/agents"
+)
+
+// schemaFile is the name, in Request.Scratch, of the schema given to codex.
+const schemaFile = "output-schema.json"
+
+// Command returns the arguments of one `codex exec --json` turn; the prompt goes to
+// standard input, which must be closed after it. What codex cannot honour is
+// refused with a *agents.Problem of CauseConfig.
+//
+// A turn is hermetic unless Request.Inherit: without the user's config.toml (and so
+// without a model provider or MCP server of their own), execpolicy rules, hooks, the
+// list of skills, and the project's AGENTS.md. Three things codex cannot be told to
+// leave out: the login and the AGENTS.md in CODEX_HOME, and a skill that the prompt
+// names as `$skill`.
+//
+// Reasoning summaries stay off, which is codex's own default: accounts whose
+// organisation is not verified get an error for asking. Request.Args with
+// `-c model_reasoning_summary=auto` turns them on.
+func (Adapter) Command(r agents.Request) (agents.Command, error) {
+	c := agents.Command{Dir: r.Dir, Stdin: r.Prompt, Interrupt: "INT"}
+	native := len(r.Schema) > 0 && strict(r.Schema)
+	if !native {
+		c.Stdin = agents.WithSchema(r.Prompt, r.Schema)
+	}
+	if err := refuse(r, c.Stdin); err != nil {
+		return agents.Command{}, err
+	}
+	c.Args = append(c.Args, "exec", "--json", "--skip-git-repo-check", "-C", r.Dir)
+	c.Args = append(c.Args, bounds(r)...)
+	if r.Model != "" {
+		c.Args = append(c.Args, "-m", r.Model)
+	}
+	c.Args = append(c.Args, settings(r)...)
+	if native {
+		file := filepath.Join(r.Scratch, schemaFile)
+		c.Files = []agents.File{{Path: file, Data: r.Schema}}
+		c.Args = append(c.Args, "--output-schema", file)
+	}
+	c.Args = append(c.Args, r.Args...)
+	c.Args = append(c.Args, session(r.Session)...)
+	if err := refuseLong(c.Args); err != nil {
+		return agents.Command{}, err
+	}
+	return c, nil
+}
+
+// bounds are the flags of the sandbox. Codex bounds every command by the kernel
+// (bubblewrap, seccomp); its workspace-write also allows /tmp and $TMPDIR, keeps
+// .git read-only and the network off. The flags must be given again on every
+// resume: codex remembers neither and falls back to read-only.
+func bounds(r agents.Request) []string {
+	if r.Approval == agents.ApprovalAutoAll {
+		return []string{"--dangerously-bypass-approvals-and-sandbox"}
+	}
+	switch sandbox(r) {
+	case agents.SandboxOff:
+		return []string{"-s", "danger-full-access"}
+	case agents.SandboxReadOnly:
+		return []string{"-s", "read-only"} // reads anywhere, so further directories need no flag
+	default:
+		args := []string{"-s", "workspace-write"}
+		for _, dir := range r.AddDirs {
+			args = append(args, "--add-dir", dir)
+		}
+		return args
+	}
+}
+
+// settings are the configuration overrides. `-c` and not `--disable`: a name that
+// the installed version does not know is then a warning, not an error.
+func settings(r agents.Request) []string {
+	var args []string
+	set := func(key, value string) { args = append(args, "-c", key+"="+value) }
+
+	set("analytics.enabled", "false")                     // waits 5 s at exit when there is no network
+	set("features.unbounded_connection_retries", "false") // waits for a network for ever
+	for _, feature := range []string{"apps", "plugins", "remote_plugin"} {
+		set("features."+feature, "false") // calls home at every start
+	}
+	set("shell_environment_policy.ignore_default_excludes", "false") // keeps API keys from commands
+	if !r.Inherit {
+		args = append(args, "--ignore-user-config", "--ignore-rules")
+		set("project_doc_max_bytes", "0") // AGENTS.md
+		set("features.hooks", "false")
+		set("skills.include_instructions", "false")
+	}
+	if r.Effort != "" {
+		set("model_reasoning_effort", tomlString(r.Effort))
+	}
+	if r.SystemPrompt != "" {
+		set("developer_instructions", tomlString(r.SystemPrompt))
+	}
+	return args
+}
+
+// session ends the arguments: what is common must stand before `resume` and `fork`,
+// which accept less, and `-` reads the prompt from standard input whatever it says.
+func session(s agents.Session) []string {
+	switch s.Mode {
+	case agents.SessionResume:
+		return []string{"resume", s.ID, "-"}
+	case agents.SessionFork:
+		return []string{"fork", s.Parent, "-"}
+	default:
+		return []string{"-"}
+	}
+}
+
+func sandbox(r agents.Request) agents.SandboxMode {
+	return cmp.Or(r.Sandbox, agents.SandboxWorkspaceWrite)
+}
+
+// tomlString quotes s as a TOML basic string, which differs from JSON's only in
+// that DEL must be escaped.
+func tomlString(s string) string {
+	return strings.ReplaceAll(string(agents.AppendString(nil, s)), "\x7f", fmt.Sprintf(`\u%04x`, 0x7f))
+}

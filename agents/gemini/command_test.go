@@ -1,0 +1,286 @@
+package gemini
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flow/agents"
+)
+
+const uuid = "11111111-2222-4333-8444-555555555555"
+
+// request is the smallest one, with with's changes.
+func request(with func(*agents.Request)) agents.Request {
+	r := agents.Request{Prompt: "say hello", Dir: "/repo", Scratch: "/scratch"}
+	if with != nil {
+		with(&r)
+	}
+	return r
+}
+
+func command(t *testing.T, r agents.Request) agents.Command {
+	t.Helper()
+	c, err := Adapter{}.Command(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestCommandArgs(t *testing.T) {
+	hermetic := []string{"--skip-trust", "--extensions=none", "--allowed-mcp-server-names=none"}
+	base := func(mode string, more ...string) []string {
+		return append([]string{"--output-format=stream-json", "--approval-mode=" + mode, "--admin-policy=/scratch/gemini-policy.toml"}, more...)
+	}
+	tests := []struct {
+		name string
+		with func(*agents.Request)
+		want []string
+	}{
+		{"new", nil, slices.Concat(base("auto_edit"), hermetic, []string{"--model=gemini-2.5-pro"})},
+		{
+			"new with an id", func(r *agents.Request) { r.Session.ID = uuid },
+			slices.Concat(base("auto_edit", "--session-id="+uuid), hermetic, []string{"--model=gemini-2.5-pro"}),
+		},
+		{
+			"resume repeats every flag", func(r *agents.Request) {
+				r.Session = agents.Session{Mode: agents.SessionResume, ID: uuid}
+				r.Model, r.Approval = "gemini-2.5-flash", agents.ApprovalPlan
+				r.AddDirs, r.Args = []string{"/lib", "/docs"}, []string{"--debug"}
+			},
+			slices.Concat(base("plan", "--resume="+uuid), hermetic,
+				[]string{"--include-directories=/lib", "--include-directories=/docs", "--model=gemini-2.5-flash", "--debug"}),
+		},
+		{"inherit", func(r *agents.Request) { r.Inherit = true }, base("auto_edit", "--model=gemini-2.5-pro")},
+		{
+			"a model that looks like a flag stays a value", func(r *agents.Request) { r.Model = "--yolo" },
+			slices.Concat(base("auto_edit"), hermetic, []string{"--model=--yolo"}),
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, command(t, request(tt.with)).Args); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A hermetic run must not trust the workspace by environment: the CLI would load
+// its settings, hooks and all, before it reads a flag.
+func TestCommandEnv(t *testing.T) {
+	want := []string{
+		"GEMINI_CLI_NO_RELAUNCH=1", "GEMINI_CLI_TRUST_WORKSPACE=false",
+		"GEMINI_CLI_SYSTEM_SETTINGS_PATH=/scratch/gemini-settings.json",
+		"GEMINI_CLI_SYSTEM_DEFAULTS_PATH=/scratch/gemini-defaults.json",
+		"NO_COLOR=1", "TMPDIR=/scratch",
+	}
+	c := command(t, request(nil))
+	if diff := cmp.Diff(want, c.Env); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if c.Dir != "/repo" || c.Interrupt != "TERM" {
+		t.Errorf("dir %q, interrupt %q", c.Dir, c.Interrupt)
+	}
+	inherit := command(t, request(func(r *agents.Request) { r.Inherit = true }))
+	if !slices.Contains(inherit.Env, "GEMINI_CLI_TRUST_WORKSPACE=true") {
+		t.Errorf("inherit does not trust the workspace: %q", inherit.Env)
+	}
+}
+
+func TestCommandStdin(t *testing.T) {
+	tests := []struct{ name, prompt, want string }{
+		{"plain", "say hello", "say hello"},
+		{"a command of the CLI", "/memory show", "The task:\n\n/memory show"},
+		{"after blanks too, which the CLI trims", "\n  /quit", "The task:\n\n\n  /quit"},
+		{"a path further on", "read /etc/hosts", "read /etc/hosts"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := command(t, request(func(r *agents.Request) { r.Prompt = tt.prompt })).Stdin; got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+	schema := json.RawMessage(`{"type":"object"}`)
+	got := command(t, request(func(r *agents.Request) { r.Schema = schema })).Stdin
+	if found := agents.SchemaOf(got); string(found) != string(schema) {
+		t.Errorf("the schema in the prompt is %s", found)
+	}
+}
+
+func TestCommandRefuses(t *testing.T) {
+	tests := []struct {
+		name string
+		with func(*agents.Request)
+		hint string // a part of it
+	}{
+		{"fork", func(r *agents.Request) { r.Session = agents.Session{Mode: agents.SessionFork, Parent: uuid} }, "claude or codex"},
+		{"money limit", func(r *agents.Request) { r.MaxCostUSD = 1 }, "claude"},
+		{"system prompt", func(r *agents.Request) { r.SystemPrompt = "Be brief." }, "start of the prompt"},
+		{"effort", func(r *agents.Request) { r.Effort = "high" }, "model"},
+		{"no prompt", func(r *agents.Request) { r.Prompt = " \n" }, "prompt"},
+		{"a prompt beyond what the CLI reads", func(r *agents.Request) { r.Prompt = strings.Repeat("x", maxPrompt+1) }, "file"},
+		{"a prompt that is no text", func(r *agents.Request) { r.Prompt = "\xff" }, "file"},
+		{"resume of nothing", func(r *agents.Request) { r.Session.Mode = agents.SessionResume }, "UUID"},
+		{"resume of a place in a list", func(r *agents.Request) { r.Session = agents.Session{Mode: agents.SessionResume, ID: "latest"} }, "UUID"},
+		{"a session id with a flag in it", func(r *agents.Request) { r.Session.ID = "--yolo" }, "UUID"},
+		{"a UUID with a wrong digit", func(r *agents.Request) { r.Session.ID = "1111111g-2222-4333-8444-555555555555" }, "UUID"},
+		{"a relative directory", func(r *agents.Request) { r.AddDirs = []string{"lib"} }, "absolute"},
+		{"two directories in one", func(r *agents.Request) { r.AddDirs = []string{"/lib,/etc"} }, "comma"},
+		{"ask-dangerous", func(r *agents.Request) { r.Approval = agents.ApprovalAskDangerous }, "claude or codex"},
+		{"an unknown approval", func(r *agents.Request) { r.Approval = "maybe" }, "auto-edit"},
+		{"an unknown sandbox", func(r *agents.Request) { r.Sandbox = "glass" }, "read-only"},
+		{"an unreadable pattern", func(r *agents.Request) { r.AllowedTools = []string{"read_file(*.go)"} }, "run_shell_command(PREFIX)"},
+		{"a pattern with a line break", func(r *agents.Request) { r.BlockedTools = []string{"x\ny"} }, "tool's name"},
+		{"the shell within the workspace", func(r *agents.Request) { r.AllowedTools = []string{"run_shell_command(ls)"} }, "sandbox off"},
+		{"everything within the workspace", func(r *agents.Request) { r.AllowedTools = []string{"*"} }, "sandbox off"},
+		{"an MCP server within the workspace", func(r *agents.Request) { r.AllowedTools = []string{"mcp_github_*"} }, "sandbox off"},
+		{"writing in plan mode", func(r *agents.Request) {
+			r.Approval, r.AllowedTools = agents.ApprovalPlan, []string{"write_file"}
+		}, "do not allow"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := Adapter{}.Command(request(tt.with))
+			var p *agents.Problem
+			if !errors.As(err, &p) {
+				t.Fatalf("got %v, want a problem", err)
+			}
+			if p.Cause != agents.CauseConfig || p.Agent != Name || !strings.Contains(p.Hint, tt.hint) {
+				t.Errorf("got %+v, want a hint with %q", p, tt.hint)
+			}
+		})
+	}
+}
+
+// TestModes walks every pair of modes and holds the refusals against what the
+// capabilities promise: a mode is promised exactly if some pair with it works.
+func TestModes(t *testing.T) {
+	want := map[agents.ApprovalMode]map[agents.SandboxMode]string{
+		"":                          {agents.SandboxOff: "auto_edit", agents.SandboxReadOnly: "default", agents.SandboxWorkspaceWrite: "auto_edit"},
+		agents.ApprovalPlan:         {agents.SandboxOff: "plan", agents.SandboxReadOnly: "plan", agents.SandboxWorkspaceWrite: "plan"},
+		agents.ApprovalDeny:         {agents.SandboxOff: "default", agents.SandboxReadOnly: "default", agents.SandboxWorkspaceWrite: "default"},
+		agents.ApprovalAsk:          {agents.SandboxOff: "default", agents.SandboxReadOnly: "default", agents.SandboxWorkspaceWrite: "default"},
+		agents.ApprovalAskDangerous: {},
+		agents.ApprovalAutoEdit:     {agents.SandboxOff: "auto_edit", agents.SandboxWorkspaceWrite: "auto_edit"},
+		agents.ApprovalAutoAll:      {agents.SandboxOff: "yolo"},
+	}
+	capabilities := Adapter{}.Info().Capabilities
+	works := map[string]bool{}
+	for approval, row := range want {
+		for _, box := range []agents.SandboxMode{agents.SandboxOff, agents.SandboxReadOnly, agents.SandboxWorkspaceWrite} {
+			c, err := Adapter{}.Command(request(func(r *agents.Request) { r.Approval, r.Sandbox = approval, box }))
+			if mode := row[box]; (err == nil) != (mode != "") || err == nil && !slices.Contains(c.Args, "--approval-mode="+mode) {
+				t.Errorf("approval %q, sandbox %s: got %q, %v; want mode %q", approval, box, c.Args, err, mode)
+			}
+			if err == nil {
+				works[string(approval)], works[string(box)] = true, true
+			}
+		}
+		if approval != "" && works[string(approval)] != slices.Contains(capabilities.Approval, approval) {
+			t.Errorf("approval %q: the capabilities promise something else", approval)
+		}
+	}
+	for _, box := range capabilities.Sandbox {
+		if !works[string(box)] {
+			t.Errorf("sandbox %q is promised but always refused", box)
+		}
+	}
+}
+
+// TestCapabilities holds the other promises against what Command does.
+func TestCapabilities(t *testing.T) {
+	c := Adapter{}.Info().Capabilities
+	accepts := func(with func(*agents.Request)) bool {
+		_, err := Adapter{}.Command(request(with))
+		return err == nil
+	}
+	for _, tt := range []struct {
+		name     string
+		promised bool
+		with     func(*agents.Request)
+	}{
+		{"fork", c.Fork, func(r *agents.Request) { r.Session = agents.Session{Mode: agents.SessionFork, Parent: uuid} }},
+		{"resume", c.Resume, func(r *agents.Request) { r.Session = agents.Session{Mode: agents.SessionResume, ID: uuid} }},
+		{"session id", c.ChoosesSessionID, func(r *agents.Request) { r.Session.ID = uuid }},
+		{"max turns", c.MaxTurns, func(r *agents.Request) { r.MaxTurns = 3 }},
+		{"max cost", c.MaxCost, func(r *agents.Request) { r.MaxCostUSD = 3 }},
+		{"system prompt", c.SystemPrompt, func(r *agents.Request) { r.SystemPrompt = "x" }},
+	} {
+		if accepts(tt.with) != tt.promised {
+			t.Errorf("%s: promised %t, but Command does the opposite", tt.name, tt.promised)
+		}
+	}
+}
+
+func file(t *testing.T, c agents.Command, path string) string {
+	t.Helper()
+	for _, f := range c.Files {
+		if f.Path == path {
+			return string(f.Data)
+		}
+	}
+	t.Fatalf("no file %s", path)
+	return ""
+}
+
+func TestSettings(t *testing.T) {
+	read := func(with func(*agents.Request)) map[string]map[string]any {
+		var s map[string]map[string]any
+		if err := json.Unmarshal([]byte(file(t, command(t, request(with)), "/scratch/gemini-settings.json")), &s); err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	hermetic := read(func(r *agents.Request) { r.MaxTurns = 7 })
+	if hermetic["model"]["maxSessionTurns"] != 7.0 || hermetic["hooksConfig"]["enabled"] != false || hermetic["general"]["maxAttempts"] != 3.0 {
+		t.Errorf("hermetic settings: %v", hermetic)
+	}
+	inherit := read(func(r *agents.Request) { r.Inherit = true })
+	if inherit["model"] != nil || inherit["hooksConfig"] != nil || inherit["general"]["enableAutoUpdate"] != false {
+		t.Errorf("inherited settings: %v", inherit)
+	}
+}
+
+func TestPolicy(t *testing.T) {
+	tests := []struct {
+		name string
+		with func(*agents.Request)
+		want string
+	}{
+		{"nothing to say", func(r *agents.Request) { r.Sandbox = agents.SandboxOff }, ""},
+		{
+			"workspace-write", nil,
+			deny("run_shell_command", 900) + deny("mcp_*", 900) + deny("discovered_tool_*", 900),
+		},
+		{
+			"read-only", func(r *agents.Request) { r.Sandbox = agents.SandboxReadOnly },
+			deny("run_shell_command", 900) + deny("mcp_*", 900) + deny("discovered_tool_*", 900) + deny("write_file", 900) + deny("replace", 900),
+		},
+		{
+			"blocked and allowed", func(r *agents.Request) {
+				r.Sandbox = agents.SandboxOff
+				r.BlockedTools, r.AllowedTools = []string{"web_fetch"}, []string{`run_shell_command(echo "hi")`}
+			},
+			deny("web_fetch", 200) + "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"echo \\\"hi\\\"\"\ndecision = \"allow\"\npriority = 100\n\n",
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if diff := cmp.Diff(tt.want, file(t, command(t, request(tt.with)), "/scratch/gemini-policy.toml")); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func deny(tool string, priority int) string {
+	b := appendRule(nil, rule{tool: tool}, "deny", priority)
+	return string(b)
+}
