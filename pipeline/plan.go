@@ -32,10 +32,16 @@ type Pos struct {
 	Col  int `json:"col,omitempty"`
 }
 
-// Text is a template with its place.
+// Text is a template with its place. It is comparable.
 type Text struct {
 	Src string `json:"src"`
-	Pos Pos    `json:"pos"`
+	Pos Pos    `json:"pos"` // of its first character
+	// File is where the text stands, relative to the pipeline's directory, when it
+	// is not the pipeline's own file (`prompt-file`).
+	File string `json:"file,omitempty"`
+	// Folded says that the lines of Src are not those of the file (escapes, folded
+	// lines): a place inside the text cannot be told from its start.
+	Folded bool `json:"folded,omitempty"`
 }
 
 // Var is a name with a template for its value.
@@ -161,3 +167,6 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	*d = Duration(v)
 	return err
 }
+
+// String is time.Duration.String.
+func (d Duration) String() string { return time.Duration(d).String() }

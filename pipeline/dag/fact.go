@@ -62,6 +62,8 @@ type Task struct {
 	Previous     int
 	PreviousKind Kind
 	NotBefore    time.Time // of a retry, else zero
+	// Needs says how the steps that this one needs have ended.
+	Needs pipeline.NeedState
 	// Inputs are the steps that this one's templates name (Step.Refs), by id.
 	Inputs map[string]Input
 }

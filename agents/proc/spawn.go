@@ -1,0 +1,105 @@
+package proc
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// start starts a process and enters it, or reports why it could not. mu is held,
+// and the calling thread lives as long as the guardian.
+func (g *guardian) start(m start) {
+	began := time.Now()
+	pid, failed := g.spawn(m)
+	if failed.Errno != 0 {
+		g.send(kindExit, &exit{Label: m.Label, Failed: failed, Code: -1})
+		return
+	}
+	a := &attempt{label: m.Label, pid: pid, started: began}
+	g.attempts[m.Label], g.live[pid] = a, a
+	if g.childless {
+		g.childless = false
+		g.changed.Broadcast() // the reaper sleeps
+	}
+}
+
+// spawn forks and executes. Of the resource limits, the Go runtime gives the child
+// the soft RLIMIT_NOFILE flow was started with, not its own raised one.
+func (g *guardian) spawn(m start) (int, failure) {
+	fds, failed := g.open(m)
+	defer g.close(fds)
+	if failed.Errno != 0 {
+		return 0, failed
+	}
+	pid, err := syscall.ForkExec(m.Program, m.Argv, &syscall.ProcAttr{
+		Dir: m.Dir, Env: m.Env, Files: fds,
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	})
+	if err != nil {
+		return 0, failure{Errno: errno(err)}
+	}
+	return pid, failure{}
+}
+
+// open opens the three standard streams.
+func (g *guardian) open(m start) ([]uintptr, failure) {
+	const write = unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT
+	var fds []uintptr
+	for i, file := range []string{m.Stdin, m.Stdout, m.Stderr} {
+		fd, err := g.null(), error(nil)
+		switch {
+		case file == "":
+		case i == 0:
+			fd, err = openStdin(file)
+		default:
+			fd, err = unix.Open(file, write|unix.O_CLOEXEC, 0o600)
+		}
+		if err == nil && fd < 0 {
+			file, err = "/dev/null", unix.EMFILE
+		}
+		if err != nil {
+			return fds, failure{File: file, Errno: errno(err)}
+		}
+		fds = append(fds, uintptr(fd))
+	}
+	return fds, failure{}
+}
+
+// openStdin opens a file for reading. A named pipe nobody writes to must not block
+// the guardian, nor may the process get it non-blocking.
+func openStdin(file string) (int, error) {
+	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	return fd, unix.SetNonblock(fd, false)
+}
+
+// null is /dev/null, opened once for all; -1 if it cannot be opened now.
+func (g *guardian) null() int {
+	if g.devNull < 0 {
+		if fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
+			g.devNull = fd
+		}
+	}
+	return g.devNull
+}
+
+func (g *guardian) close(fds []uintptr) {
+	for _, fd := range fds {
+		if int(fd) != g.devNull {
+			unix.Close(int(fd))
+		}
+	}
+}
+
+// errno is the number in err. The calls used here return nothing else.
+func errno(err error) syscall.Errno {
+	var n syscall.Errno
+	if errors.As(err, &n) && n != 0 {
+		return n
+	}
+	return syscall.EIO
+}

@@ -1,0 +1,224 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+const (
+	defaultTick    = 25 * time.Millisecond
+	defaultMaxLine = 32 << 20
+
+	// A start the system has no room for now is tried again after these pauses,
+	// doubling, 1.3 s in all.
+	firstPause = 10 * time.Millisecond
+	lastPause  = 640 * time.Millisecond
+)
+
+var errClosed = errors.New("the process supervisor is closed")
+
+// Options configure a Supervisor.
+type Options struct {
+	// Record is the file the guardian appends exit records to when flow dies; ""
+	// for none. [ReadRecords] reads it.
+	Record string
+	// KeepOpen are descriptors the guardian holds until nothing of the run lives:
+	// that of the run's lock.
+	KeepOpen []*os.File
+	// Tick is how often output is read; 0 is 25 ms.
+	Tick time.Duration
+	// MaxLine is the longest line that is delivered whole, in bytes; 0 is 32 MiB.
+	MaxLine int
+	// Logger may be nil.
+	Logger hclog.Logger
+}
+
+// A Supervisor runs processes. Its methods may be called concurrently.
+type Supervisor struct {
+	options Options
+	tailer  *tailer
+
+	mu     sync.Mutex
+	client *client
+	closed bool
+}
+
+// New returns a Supervisor. It starts its guardian when it needs it; Close ends
+// that.
+func New(o Options) *Supervisor {
+	if o.Tick <= 0 {
+		o.Tick = defaultTick
+	}
+	if o.MaxLine <= 0 {
+		o.MaxLine = defaultMaxLine
+	}
+	if o.Logger == nil {
+		o.Logger = hclog.NewNullLogger()
+	}
+	return &Supervisor{options: o, tailer: newTailer(o.Tick)}
+}
+
+// Start starts the guardian, unless it runs already. Run does it when needed; call
+// it to have Options.KeepOpen held from now on.
+func (s *Supervisor) Start() error {
+	_, err := s.guardian()
+	return err
+}
+
+func (s *Supervisor) guardian() (*client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
+	if s.client != nil {
+		return s.client, nil
+	}
+	record := s.options.Record
+	if record != "" {
+		var err error
+		if record, err = absolute(record); err != nil {
+			return nil, err
+		}
+	}
+	c, err := launch(record, s.options.KeepOpen)
+	if err != nil {
+		return nil, err
+	}
+	s.options.Logger.Debug("guardian started", "pid", c.cmd.Process.Pid)
+	s.client = c
+	return c, nil
+}
+
+// Run runs one process. It returns when that has ended, whatever it left over is
+// killed, and all its output is delivered. Once ctx is done, the process is asked
+// to end, as Spec.Ladder says; Run still waits for that.
+//
+// How the process ended, or why it could not be started, is in the Result. An error
+// means that flow itself is broken: no guardian, a sink that panicked, a file that
+// cannot be read.
+func (s *Supervisor) Run(ctx context.Context, spec Spec, sink Sink) (Result, error) {
+	if err := spec.check(); err != nil {
+		return Result{Code: -1}, err
+	}
+	c, err := s.guardian()
+	if err != nil {
+		return Result{Code: -1}, err
+	}
+	m, err := spec.request()
+	if err != nil {
+		return Result{Code: -1, Err: err}, nil
+	}
+	for pause := firstPause; ; pause *= 2 {
+		if err := context.Cause(ctx); err != nil {
+			return Result{Code: -1, Err: fmt.Errorf("not started: %w", err)}, nil
+		}
+		r, err := s.run(ctx, c, m, spec, sink)
+		if err != nil || !temporary(r.Err) || pause > lastPause {
+			return r, err
+		}
+		s.options.Logger.Warn("cannot start now, trying again", "label", spec.Label, "error", r.Err, "pause", pause)
+		await(ctx, pause)
+	}
+}
+
+// run runs one process, or fails to start it.
+func (s *Supervisor) run(ctx context.Context, c *client, m start, spec Spec, sink Sink) (Result, error) {
+	x, err := openTail(m, sink, int64(s.options.MaxLine))
+	if err != nil {
+		return Result{Code: -1, Err: err}, nil
+	}
+	ctx, x.stop = context.WithCancel(ctx) // a broken sink ends its process
+	defer x.stop()
+	before := fileSize(m.Stderr)
+	ended, err := c.start(m)
+	if err != nil {
+		x.close()
+		return Result{Code: -1}, err
+	}
+	s.tailer.add(x)
+	ladder := spec.Ladder
+	if ladder == nil {
+		ladder = defaultLadder()
+	}
+	e := climb(ctx, ended, ladder,
+		func(r Rung) { c.write(kindSignal, &order{Label: m.Label, Signal: r.Signal, Group: spec.Group}) },
+		func() { c.write(kindKill, &order{Label: m.Label}) })
+	err = s.tailer.finish(x)
+	if e.broken != nil {
+		return Result{Code: -1}, e.broken
+	}
+	if e.Failed.Errno != 0 {
+		return Result{Code: -1, Err: explain(m, e.Failed)}, err
+	}
+	if len(e.Leftovers) > 0 {
+		s.options.Logger.Warn("leftover processes killed", "label", m.Label, "processes", e.Leftovers)
+	}
+	r := e.result()
+	tail, tailErr := lastText(m.Stderr, before)
+	r.StderrTail = tail
+	return r, errors.Join(err, tailErr)
+}
+
+func (e exit) result() Result {
+	began := time.Unix(0, e.Started)
+	return Result{
+		Code: e.Code, Signal: signalName(e.Signal), Leftovers: e.Leftovers,
+		Started: began, Ended: began.Add(e.Elapsed),
+		UserTime: e.User, SystemTime: e.System, MaxRSS: e.MaxRSS,
+	}
+}
+
+// temporary reports whether a start failed for what may pass: no descriptor, no
+// process or no memory left, or a program that is being written.
+func temporary(err error) bool {
+	for _, n := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM, syscall.ETXTBSY} {
+		if errors.Is(err, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// await waits for d, or until ctx is done.
+func await(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// KillAll kills the trees of all running processes at once. It is for the second
+// Ctrl-C: cancel the contexts first, so that nothing else starts.
+func (s *Supervisor) KillAll() {
+	s.mu.Lock()
+	c := s.client
+	s.mu.Unlock()
+	if c != nil {
+		c.write(kindKillAll, nil)
+	}
+}
+
+// Close kills whatever still runs, ends the guardian and waits for that. It returns
+// an error if the guardian had died. Call it once all Runs have returned.
+func (s *Supervisor) Close() error {
+	s.mu.Lock()
+	c, again := s.client, s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if c == nil || again {
+		return nil
+	}
+	err := c.close()
+	s.tailer.group.Wait()
+	return err
+}

@@ -1,0 +1,218 @@
+package simulate
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// claudeCall is a call in Claude's words: the tool's name and its input.
+func (c *claude) claudeCall(x call) (name string, input object) {
+	switch {
+	case x.command != "":
+		return "Bash", object{"command": x.command, "description": "Run a command"}
+	case x.exists || !slices.Contains(c.tools(), "Write"):
+		return "Edit", object{
+			"file_path": c.abs(x.path), "old_string": x.before, "new_string": x.after, "replace_all": false,
+		}
+	default:
+		return "Write", object{"file_path": c.abs(x.path), "content": x.after}
+	}
+}
+
+// tools are the names that init grants.
+func (c *claude) tools() []string {
+	out := claudeTools()
+	switch {
+	case c.args.has("--bare"):
+		out = []string{"Bash", "Edit", "Read"}
+	case c.args.has("--restricted"):
+		out = slices.DeleteFunc(out, func(s string) bool { return s == "Bash" || s == "WebFetch" })
+	}
+	if c.args.has("--tools") {
+		named := c.args.list("--tools")
+		known := out
+		if !c.args.has("--bare") {
+			known = append(known, "Glob", "Grep", "LS", "TodoWrite")
+		}
+		if !slices.Contains(named, "default") {
+			out = slices.DeleteFunc(known, func(s string) bool { return !slices.Contains(named, s) })
+		}
+	}
+	blocked := claudeRules(c.args.values["--disallowedTools"])
+	out = slices.DeleteFunc(out, func(s string) bool { return slices.Contains(blocked, s) })
+	if c.schema != nil {
+		out = append(out, "StructuredOutput")
+	}
+	return out
+}
+
+// claudeRules cuts lists of tool patterns at the commas and spaces outside
+// parentheses: `Bash(git log *),Edit` are two.
+func claudeRules(values []string) []string {
+	depth := 0
+	return strings.FieldsFunc(strings.Join(values, ","), func(r rune) bool {
+		switch r {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		}
+		return depth == 0 && (r == ',' || r == ' ')
+	})
+}
+
+// forbids says what the permission rules have against a call.
+func (c *claude) forbids(x call) string {
+	name, _ := c.claudeCall(x)
+	switch {
+	case !slices.Contains(c.tools(), name):
+		return fmt.Sprintf("<tool_use_error>Error: No such tool available: %s. %s is disabled for this session, in subagents as well as here.</tool_use_error>", name, name)
+	case c.ruled("--disallowedTools", name, x):
+		return fmt.Sprintf("Permission to use %s with command %s has been denied.", name, x.command)
+	case x.command != "":
+		return c.forbidsCommand(name, x)
+	}
+	return c.forbidsEdit(name, x)
+}
+
+func (c *claude) forbidsEdit(name string, x call) string {
+	path := c.abs(x.path)
+	dirs := append([]string{c.dir}, c.args.values["--add-dir"]...)
+	rel, _ := filepath.Rel(c.dir, path)
+	sensitive := slices.Contains([]string{".git", ".claude", ".mcp.json"}, strings.Split(rel, "/")[0])
+	switch {
+	case c.args.mode == "bypassPermissions":
+		return ""
+	case c.args.mode == "plan":
+		return fmt.Sprintf("Claude requested permissions to write to %s, but plan mode is active.", path)
+	case sensitive:
+		return fmt.Sprintf("Claude requested permissions to edit %s which is a sensitive file.", path)
+	case c.ruled("--allowedTools", name, x):
+		return ""
+	case c.args.mode == "dontAsk":
+		return fmt.Sprintf("Permission to use %s has been denied because Claude Code is running in don't ask mode.", name)
+	case slices.Contains([]string{"acceptEdits", "auto"}, c.args.mode) && within(path, dirs...):
+		return ""
+	}
+	return fmt.Sprintf("Claude requested permissions to write to %s, but you haven't granted it yet.", path)
+}
+
+func (c *claude) forbidsCommand(name string, x call) string {
+	switch {
+	case slices.Contains([]string{"bypassPermissions", "auto"}, c.args.mode), c.ruled("--allowedTools", name, x):
+		return ""
+	case c.args.mode == "dontAsk":
+		return fmt.Sprintf("Permission to use %s has been denied because Claude Code is running in don't ask mode.", name)
+	}
+	harmless := []string{"cat", "echo", "grep", "head", "ls", "pwd", "tail", "wc"}
+	if c.args.mode == "acceptEdits" {
+		harmless = append(harmless, "cp", "mkdir", "mv", "touch")
+	}
+	words := strings.Fields(x.command)
+	if len(words) > 0 && slices.Contains(harmless, words[0]) && !strings.ContainsAny(x.command, "<>|&;`$\n") {
+		return ""
+	}
+	return "This command requires approval"
+}
+
+// ruled reports whether a rule of the option names the tool, or the tool with a
+// pattern for the command: Bash(git log:*), Bash(git log *), Bash(ls).
+func (c *claude) ruled(key, name string, x call) bool {
+	return slices.ContainsFunc(claudeRules(c.args.values[key]), func(rule string) bool {
+		tool, pattern, scoped := strings.Cut(strings.TrimSuffix(rule, ")"), "(")
+		if !scoped || tool != name || x.command == "" {
+			return rule == name
+		}
+		prefix, open := strings.CutSuffix(pattern, "*")
+		if open {
+			return strings.HasPrefix(x.command, strings.TrimRight(prefix, ": "))
+		}
+		return x.command == pattern
+	})
+}
+
+// refuse prints a call and its denial, which does not stop the turn.
+func (c *claude) refuse(x call, why string) {
+	name, input := c.claudeCall(x)
+	id := c.use(name, input)
+	c.turns++
+	if strings.HasPrefix(why, "<tool_use_error>") {
+		plain := strings.TrimSuffix(strings.TrimPrefix(why, "<tool_use_error>"), "</tool_use_error>")
+		c.toolResult(toolResult{id: id, content: why, detail: plain, failed: true, meta: object{}})
+		return
+	}
+	c.system("permission_denied", object{"tool_name": name, "tool_use_id": id, "message": why})
+	c.denials = append(c.denials, object{"tool_name": name, "tool_use_id": id, "tool_input": input})
+	c.toolResult(toolResult{id: id, content: why, failed: true, meta: object{
+		"non_execution_kind": "user-rejected", "permission_decision": object{"decision": "reject", "source": "config"},
+	}})
+}
+
+// use prints a tool call and returns its id.
+func (c *claude) use(name string, input object) string {
+	id := c.toolID()
+	c.message(object{"type": "tool_use", "id": id, "name": name, "input": input})
+	return id
+}
+
+func (c *claude) begin(x call) {
+	c.pending = c.use(c.claudeCall(x))
+	c.turns++
+}
+
+func (c *claude) end(x call, r result) {
+	out := c.outcome(x, r)
+	out.id, c.pending = c.pending, ""
+	c.toolResult(out)
+}
+
+// outcome words what a tool did.
+func (c *claude) outcome(x call, r result) toolResult {
+	const state = " (file state is current in your context — no need to Read it back)"
+	name, _ := c.claudeCall(x)
+	switch {
+	case r.err != nil:
+		return toolResult{content: r.err.Error(), failed: true}
+	case name == "Write":
+		return toolResult{
+			content: "File created successfully at: " + x.target + state,
+			detail: object{
+				"type": "create", "filePath": x.target, "content": x.after, "structuredPatch": []any{},
+				"originalFile": nil, "userModified": false,
+			},
+		}
+	case name == "Edit":
+		return toolResult{
+			content: "The file " + x.target + " has been updated successfully." + state,
+			detail: object{
+				"filePath": x.target, "oldString": x.before, "newString": x.after, "originalFile": x.before,
+				"structuredPatch": appended(x), "userModified": false, "replaceAll": false,
+			},
+		}
+	case r.status != 0:
+		return toolResult{content: strings.TrimRight(fmt.Sprintf("Exit code %d\n%s", r.status, r.output), "\n"), failed: true}
+	}
+	return shellResult(strings.TrimRight(r.output, "\n"))
+}
+
+func shellResult(output string) toolResult {
+	content := output
+	if content == "" {
+		content = "(Bash completed with no output)"
+	}
+	return toolResult{content: content, detail: object{
+		"stdout": output, "stderr": "", "interrupted": false, "isImage": false, "noOutputExpected": false,
+	}}
+}
+
+// appended is the patch of an edit, which adds lines at the end.
+func appended(x call) []object {
+	count := strings.Count(x.before, "\n")
+	var lines []string
+	for line := range strings.Lines(x.after[len(x.before):]) {
+		lines = append(lines, "+"+strings.TrimSuffix(line, "\n"))
+	}
+	return []object{{"oldStart": count, "oldLines": 0, "newStart": count + 1, "newLines": len(lines), "lines": lines}}
+}

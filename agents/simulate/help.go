@@ -1,0 +1,37 @@
+package simulate
+
+// Help describes the items of FLOW_SIMULATE, for documentation and messages.
+const Help = `FLOW_SIMULATE says what a simulated agent does besides answering: items, separated
+by semicolons or commas. A separator inside a value needs no escape unless an item
+follows it.
+
+  text=TEXT             answer TEXT
+  json=JSON             answer JSON, whatever the schema says
+  badschema             answer against the schema
+  ids                   name the session and the turn in the answer
+  big=BYTES             answer with one line of that many bytes
+  tokens=IN:OUT         use so many tokens
+
+  edit=PATH[:TEXT]      create the file, or append to it, with an editing tool
+  run=COMMAND           run COMMAND with the shell tool
+
+  fail=CAUSE            fail as the CLI does for auth, billing, rate_limit, usage_limit,
+                        overloaded, network, server, context, budget, max_turns,
+                        max_output, refusal, model_not_found or invalid_request
+  crash                 die by a signal in the middle of the stream
+  exit=N                end with that status in the middle of the stream
+  silent                end with status 0 and without a result
+  rubbish               print lines that are no JSON among the others
+  stall=DURATION        print nothing for that long once the session has started
+  delay=DURATION        pause that long before every line
+  orphan[=DURATION]     leave a process behind that lives that long (1m)
+
+fail, crash, exit, silent, rubbish, stall, orphan and badschema may end in @N, and
+then hold for the first N turns of the session only, or in @N:KEY, and then hold for
+the first N processes that have an item with that key. badschema=N is badschema@N.
+
+Tools obey the flags of the real CLI: a turn that may not write does not write.
+Codex has no budget and no turn limit to fail by, and Gemini no budget. Gemini
+reports max_output as a success with a shortened answer, as the real one does.
+Codex waits for the network for ever unless its flags bound the retries.
+`

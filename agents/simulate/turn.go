@@ -1,0 +1,248 @@
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"unicode/utf8"
+
+	"flow/agents"
+)
+
+// The modes of a turn.
+const (
+	modeNew    = "new"
+	modeResume = "resume"
+	modeFork   = "fork"
+)
+
+// A turn is one prompt on its way to an answer.
+type turn struct {
+	*process
+	*stream
+	store   store
+	session *session
+	script  script
+	mode    string
+	prompt  string
+	dir     string          // where tools work, absolute
+	schema  json.RawMessage // of the answer, or nil
+	// survives says that a running command outlives an interrupted agent.
+	survives bool
+
+	requests int             // made of the model so far
+	spent    agents.Usage    // by them, once the turn is charged
+	counted  map[string]bool // what store.first said of each key
+}
+
+// A voice is how one CLI speaks: what it prints when something happens. Functions
+// that end the turn return the exit status.
+type voice interface {
+	open()                          // the first lines, before the model is asked
+	say(text string)                // a message that is not the answer
+	forbids(c call) string          // why the CLI's flags forbid the call, or ""
+	refuse(c call, why string)      // a forbidden call
+	begin(c call)                   // a call that is about to be made
+	end(c call, r result)           // and what became of it
+	answer(a answer) int            // the answer, and the end
+	fail(cause agents.Cause) int    // a failure, and the end
+	interrupt(cause error) int      // a signalled error or errClosed
+	fails(cause agents.Cause) error // nil if the CLI can fail by cause
+}
+
+// prepare reads the script for a turn whose other fields are set.
+func (t *turn) prepare(v voice) (err error) {
+	if t.script, err = parseScript(t.env(EnvScript)); err != nil {
+		return err
+	}
+	t.stream = &stream{w: t.stdout, pace: t.script.delay, ctx: context.Background()}
+	t.counted = map[string]bool{}
+	if t.script.failing.set {
+		return v.fails(t.script.cause)
+	}
+	return nil
+}
+
+// accept keeps the prompt, before anything is answered.
+func (t *turn) accept() error {
+	t.session.Turns = append(t.session.Turns, turnRecord{Prompt: t.prompt})
+	save := t.store.save
+	if t.mode != modeResume {
+		save = t.store.create
+	}
+	if err := save(t.session); err != nil {
+		return err
+	}
+	return t.note(false)
+}
+
+// run plays the turn and returns the exit status.
+func (t *turn) run(v voice) (int, error) {
+	ctx, stop := watch()
+	defer stop()
+	t.ctx = ctx
+	v.open()
+	for _, part := range []func(voice) (int, bool, error){t.disturb, t.useTools, t.breakOff} {
+		status, ended, err := part(v)
+		if ended || err != nil {
+			return status, err
+		}
+		if cause := t.interrupted(); cause != nil {
+			return v.interrupt(cause), nil
+		}
+	}
+	return t.finish(v)
+}
+
+// disturb does what stands in the way without ending the turn.
+func (t *turn) disturb(v voice) (int, bool, error) {
+	stall, err1 := t.holds(t.script.stalling)
+	orphan, err2 := t.holds(t.script.orphaning)
+	rubbish, err3 := t.holds(t.script.rubbish)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return 0, true, err
+	}
+	if orphan {
+		if err := leaveOrphan(t.script.orphan); err != nil {
+			return 0, true, err
+		}
+	}
+	if stall {
+		pause(t.ctx, t.script.stall)
+	}
+	if rubbish {
+		t.write([]byte("this line is no JSON\n"))
+		t.write([]byte(`{"type":"torn","text":"the line ends he` + "\n"))
+	}
+	return 0, false, nil
+}
+
+// useTools makes the calls of the script.
+func (t *turn) useTools(v voice) (int, bool, error) {
+	for _, c := range t.script.calls {
+		t.requests++
+		if err := t.look(&c); err != nil {
+			return 0, true, err
+		}
+		if why := v.forbids(c); why != "" {
+			v.refuse(c, why)
+			continue
+		}
+		v.begin(c)
+		if t.interrupted() != nil {
+			return 0, false, nil
+		}
+		r, err := t.call(c)
+		if err != nil {
+			return 0, true, err
+		}
+		if t.interrupted() != nil {
+			return 0, false, nil
+		}
+		v.end(c, r)
+	}
+	return 0, false, nil
+}
+
+// breakOff ends the turn in one of the ways that give no answer.
+func (t *turn) breakOff(v voice) (int, bool, error) {
+	for _, way := range []struct {
+		when when
+		end  func() int
+	}{
+		{t.script.crashing, crash},
+		{t.script.exiting, func() int { return t.script.status }},
+		{t.script.silent, func() int { return 0 }},
+	} {
+		holds, err := t.holds(way.when)
+		if err != nil {
+			return 0, true, err
+		}
+		if holds {
+			v.say("I am working on it.")
+			return way.end(), true, nil
+		}
+	}
+	holds, err := t.holds(t.script.failing)
+	if err != nil || !holds {
+		return 0, err != nil, err
+	}
+	switch t.script.cause {
+	case agents.CauseBudget, agents.CauseMaxTurns, agents.CauseRefusal: // the model did work
+		if err := t.charge(""); err != nil {
+			return 0, true, err
+		}
+	}
+	return t.unless(v, v.fail(t.script.cause)), true, nil
+}
+
+// unless is the status of a turn that ended, unless it was interrupted meanwhile.
+func (t *turn) unless(v voice, status int) int {
+	if cause := t.interrupted(); cause != nil {
+		return v.interrupt(cause)
+	}
+	return status
+}
+
+// finish answers.
+func (t *turn) finish(v voice) (int, error) {
+	a, err := t.compose()
+	if err != nil {
+		return 0, err
+	}
+	t.requests++
+	if err := t.keep(a.text); err != nil {
+		return 0, err
+	}
+	status := v.answer(a)
+	if cause := t.interrupted(); cause != nil {
+		return v.interrupt(cause), nil
+	}
+	return status, t.note(true)
+}
+
+// keep records the answer and what it cost, before it is printed.
+func (t *turn) keep(answer string) error {
+	last := &t.session.Turns[len(t.session.Turns)-1]
+	last.Answer, last.Answered = answer, true
+	return t.charge(answer)
+}
+
+// charge adds what the turn used to the session.
+func (t *turn) charge(answer string) error {
+	t.spent = t.used(answer)
+	t.session.Usage = t.session.Usage.Add(t.spent)
+	return t.store.save(t.session)
+}
+
+// used is what the turn needs for an answer: the same for the same prompt, tools
+// and answer. A token is taken to be four characters.
+func (t *turn) used(answer string) agents.Usage {
+	if t.script.tokens != nil {
+		return *t.script.tokens
+	}
+	requests := int64(max(1, t.requests))
+	in := requests * int64(100+utf8.RuneCountInString(t.prompt)/4)
+	out := 20*(requests-1) + 10 + int64(utf8.RuneCountInString(answer)/4)
+	return agents.Usage{InputTokens: in, OutputTokens: out, TotalTokens: in + out}
+}
+
+// holds reports whether an item holds in this turn.
+func (t *turn) holds(w when) (bool, error) {
+	if !w.set || w.first == 0 {
+		return w.set, nil
+	}
+	if w.key == "" {
+		return t.session.turn() <= w.first, nil
+	}
+	if known, asked := t.counted[w.key]; asked {
+		return known, nil
+	}
+	first, err := t.store.first(w.first, w.key)
+	t.counted[w.key] = first
+	return first, err
+}
+
+// missing reports whether err says that a session does not exist.
+func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }

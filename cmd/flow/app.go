@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/spf13/cobra"
+
+	"flow/agents"
+	"flow/agents/claude"
+	"flow/agents/codex"
+	"flow/agents/gemini"
+	"flow/state"
+)
+
+// app is what every command shares: the process's edges and the global flags.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	environ        func() []string
+	now            func() time.Time
+
+	stateDir string
+	logLevel string
+}
+
+// adapters are the agents that flow speaks to, by `use` name.
+func adapters() map[string]agents.Adapter {
+	m := map[string]agents.Adapter{}
+	for _, a := range []agents.Adapter{claude.Adapter{}, codex.Adapter{}, gemini.Adapter{}} {
+		m[a.Info().Name] = a
+	}
+	return m
+}
+
+// main runs one command line and returns the exit status.
+func (a *app) main(args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.Execute()
+	if err == nil {
+		return 0
+	}
+	return a.report(err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "flow",
+		Short: "Run multi-agent pipelines from YAML",
+		Long: "flow runs pipelines of coding agents and shell commands, written in YAML.\n" +
+			"Every run is recorded, and goes on after anything: flow resume RUN.",
+		SilenceUsage:      true,
+		SilenceErrors:     true,
+		DisableAutoGenTag: true,
+		Args:              noArguments,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "where runs are kept (default $FLOW_STATE_DIR, else the user's state directory)")
+	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "off", "log to stderr: off, error, warn, info, debug or trace")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageError{fmt.Errorf("%w\nhint: flow %s --help lists the flags", err, cmd.Name())}
+	})
+	root.AddCommand(
+		a.runCommand(), a.resumeCommand(), a.validateCommand(),
+		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.outputCommand(), a.sessionsCommand(),
+		a.agentsCommand(), a.translateCommand(), a.schemaCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+// store opens the state directory that the flags and the environment name.
+func (a *app) store() (*state.Store, error) {
+	dir := a.stateDir
+	if dir == "" {
+		var err error
+		if dir, err = state.DefaultDir(a.getenv); err != nil {
+			return nil, err
+		}
+	}
+	return state.Open(dir)
+}
+
+func (a *app) logger() (hclog.Logger, error) {
+	level := hclog.LevelFromString(a.logLevel)
+	if level == hclog.NoLevel {
+		return nil, usageError{fmt.Errorf("log level %q is unknown\nhint: off, error, warn, info, debug or trace", a.logLevel)}
+	}
+	return hclog.New(&hclog.LoggerOptions{Name: "flow", Level: level, Output: a.stderr}), nil
+}
+
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%q is not a command or argument of `%s`\nhint: flow --help lists the commands", args[0], cmd.CommandPath())}
+	}
+	return nil
+}
+
+// arguments accepts from lo to hi arguments; names says what they are.
+func arguments(lo, hi int, names string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < lo || len(args) > hi {
+			return usageError{fmt.Errorf("`%s` takes %s, got %d argument(s)\nhint: %s --help", cmd.CommandPath(), names, len(args), cmd.CommandPath())}
+		}
+		return nil
+	}
+}
+
+// oneOf checks a flag's value against its choices.
+func oneOf(flag, value string, choices ...string) error {
+	for _, c := range choices {
+		if value == c {
+			return nil
+		}
+	}
+	return usageError{fmt.Errorf("--%s %q is unknown\nhint: one of %v", flag, value, choices)}
+}
+
+// usageError is a mistake on the command line.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+var errSilent = errors.New("already reported") //nolint:gochecknoglobals // a sentinel

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+
+	"flow/agents"
+	"flow/agents/proc"
+	"flow/pipeline"
+	"flow/pipeline/dag"
+	"flow/pipeline/local"
+	"flow/state"
+	"flow/steps"
+)
+
+// An engine takes one run, new or resumed, to its end.
+type engine struct {
+	*app
+	run     *state.Run
+	plan    *pipeline.Plan
+	inputs  map[string]any
+	secrets map[string]string
+	output  string // text or json
+	quiet   bool
+
+	machine    *dag.Machine
+	executor   *steps.Executor
+	supervisor *proc.Supervisor
+	progress   *progress
+	signal     atomic.Int32 // the first signal that asked the run to stop, or 0
+}
+
+// exitsFile is where the guardian says how processes ended when flow died.
+const exitsFile = "exits.jsonl"
+
+// runAndClose executes the run, prints its report and gives up its lock.
+func (e *engine) runAndClose() (err error) {
+	defer func() { err = errors.Join(err, e.run.Close()) }()
+	if err := e.prepare(nil); err != nil {
+		return err
+	}
+	return e.execute()
+}
+
+// prepare builds the machine and everything around it; restore, when not nil,
+// brings them to where an earlier process of the run ended.
+func (e *engine) prepare(restore func() error) error {
+	log, err := e.logger()
+	if err != nil {
+		return err
+	}
+	e.progress = newProgress(e.stderr, e.quiet, e.now)
+	e.machine = dag.New(e.plan, dag.Options{})
+	e.supervisor = proc.New(proc.Options{
+		Record: filepath.Join(e.run.Dir(), exitsFile), KeepOpen: []*os.File{e.run.LockFile()}, Logger: log.Named("proc"),
+	})
+	header := e.run.Header()
+	config := steps.Config{
+		RunID: header.ID, Started: header.Created, Plan: e.plan, Adapters: adapters(),
+		Store: e.run, Launcher: e.supervisor, Workspace: header.Workspace,
+		Inputs: e.inputs, Secrets: e.secrets, Environ: e.environ(),
+		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log,
+	}
+	if header.Simulated {
+		if config.Simulate, err = e.simulated(&config); err != nil {
+			return err
+		}
+	}
+	if e.executor, err = steps.New(config); err != nil || restore == nil {
+		return err
+	}
+	return restore()
+}
+
+// simulated returns the command lines of the simulated agents, whose sessions live
+// beside the runs.
+func (e *engine) simulated(c *steps.Config) (func(string) []string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	if e.getenv("FLOW_SIMULATE_HOME") == "" {
+		c.Environ = append(c.Environ, "FLOW_SIMULATE_HOME="+filepath.Join(e.run.Dir(), "simulated"))
+	}
+	return func(use string) []string { return []string{self, agentCommand, use} }, nil
+}
+
+// execute drives the machine to its end, prints the report, and returns the exit
+// status as an error.
+func (e *engine) execute() error {
+	ctx, stop := e.watchSignals(context.Background())
+	defer stop()
+	e.progress.begin(e.run.Header(), e.plan)
+	err := local.Run(ctx, e.machine, e.executor, e.executor.Journal(), local.Options{
+		Observe: e.progress.fact,
+		Panic: func(path string, stack []byte) {
+			fmt.Fprintf(e.stderr, "flow: a defect of flow made step %s fail:\n%s\n", path, stack)
+		},
+	})
+	err = errors.Join(err, e.supervisor.Close())
+	if err != nil {
+		return fmt.Errorf("run %s stopped: %w\nhint: when the cause is mended: flow resume %s", e.run.Header().ID, err, e.run.Header().ID)
+	}
+	report := newReport(e.run.Header(), e.machine, string(e.machine.Status()), e.run)
+	if err := e.outputs(report); err != nil {
+		return err
+	}
+	if err := e.run.Finish(report.Status); err != nil {
+		return err
+	}
+	e.progress.end(report)
+	if err := report.print(e.stdout, e.output); err != nil {
+		return err
+	}
+	return e.exit(report)
+}
+
+// recordOutputs is the type of the journal's record of the pipeline's outputs.
+const recordOutputs = "outputs"
+
+// outputs evaluates the pipeline's outputs, which only a run that succeeded has. A
+// run whose outputs cannot be evaluated has not succeeded.
+func (e *engine) outputs(r *report) error {
+	if r.Status != string(dag.OK) {
+		return nil
+	}
+	outputs, err := e.executor.Outputs(e.machine)
+	if err != nil {
+		r.Status, r.Error = string(dag.Failure), err.Error()
+		return nil
+	}
+	r.Outputs = outputs
+	return e.run.Append(context.Background(), recordOutputs, outputs, true)
+}
+
+// exit is the exit status of a run that has ended, as an error, or nil.
+func (e *engine) exit(r *report) error {
+	switch sig := e.signal.Load(); {
+	case r.Status == string(dag.OK):
+		return nil
+	case sig != 0:
+		return exitError{exitSignal + int(sig)}
+	case r.onlyTimeouts():
+		return exitError{exitTimeout}
+	default:
+		return exitError{exitFailed}
+	}
+}
+
+// watchSignals cancels the context at the first SIGINT, SIGTERM or SIGHUP, kills
+// all processes at the second and leaves at the third. Signals that were ignored
+// when flow was started (nohup, a shell's background job) stay ignored.
+func (e *engine) watchSignals(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 4)
+	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of the write, not the end of flow
+	done := make(chan struct{})
+	go func() {
+		for count := 1; ; count++ {
+			select {
+			case <-done:
+				return
+			case s := <-signals:
+				e.interrupted(s.(syscall.Signal), count, cancel) //nolint:forcetypeassert,errcheck // Unix signals all are
+			}
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(done)
+		cancel(nil)
+	}
+}
+
+func (e *engine) interrupted(s syscall.Signal, count int, cancel context.CancelCauseFunc) {
+	switch count {
+	case 1:
+		e.signal.Store(int32(s)) //nolint:gosec // signal numbers are small
+		name := "SIG" + agents.SignalName(int(s))
+		e.progress.note(name + ": stopping the agents; again to kill them")
+		cancel(fmt.Errorf("cancelled by %s", name))
+	case 2:
+		e.progress.note("killing the agents; once more to leave at once")
+		e.supervisor.KillAll()
+	default:
+		os.Exit(exitSignal + int(s))
+	}
+}
+
+// frozen reads what run froze about itself when it began.
+func frozen(r interface {
+	File(name string) ([]byte, error)
+}) (*pipeline.Plan, map[string]json.RawMessage, error) {
+	var plan pipeline.Plan
+	if err := readJSON(r, "plan.json", &plan); err != nil {
+		return nil, nil, err
+	}
+	var inputs map[string]json.RawMessage
+	return &plan, inputs, readJSON(r, "inputs.json", &inputs)
+}
+
+func readJSON(r interface {
+	File(name string) ([]byte, error)
+}, name string, v any) error {
+	data, err := r.File(name)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return &state.Error{Path: name, Msg: "cannot be read", Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"flow/pipeline"
+	"flow/state"
+	"flow/steps"
+)
+
+// The exit statuses, the same for every command. docs/commands.md explains them.
+const (
+	exitFailed    = 1   // a step failed
+	exitUsage     = 2   // bad command line or invalid pipeline
+	exitPreflight = 3   // an agent CLI or its login is missing
+	exitNoRun     = 10  // no such run
+	exitLocked    = 11  // another process has the run
+	exitState     = 12  // the state directory cannot be used
+	exitTimeout   = 124 // every failed step ran into its timeout
+	exitSignal    = 128 // plus the signal's number
+)
+
+// exitError is an exit status that was reported already.
+type exitError struct{ code int }
+
+func (e exitError) Error() string { return fmt.Sprintf("exit status %d", e.code) }
+
+// report prints the error and returns the exit status it stands for.
+func (a *app) report(err error) int {
+	var (
+		exit      exitError
+		invalid   pipeline.Errors
+		preflight *steps.PreflightError
+	)
+	switch {
+	case errors.As(err, &exit):
+		return exit.code
+	case errors.As(err, &invalid):
+		pipeline.Format(a.stderr, invalid, a.source(invalid))
+		return exitUsage
+	case errors.As(err, &preflight):
+		fmt.Fprintf(a.stderr, "flow: %v\n", preflight)
+		return exitPreflight
+	}
+	fmt.Fprintf(a.stderr, "flow: %v\n", err)
+	return exitCode(err)
+}
+
+func exitCode(err error) int {
+	var (
+		usage  usageError
+		locked *state.LockedError
+		broken *state.Error
+	)
+	switch {
+	case errors.As(err, &usage):
+		return exitUsage
+	case errors.As(err, &locked):
+		return exitLocked
+	case errors.Is(err, state.ErrNotFound):
+		return exitNoRun
+	case errors.As(err, &broken), errors.Is(err, state.ErrNewer), errors.Is(err, syscall.ENOSPC):
+		return exitState
+	default:
+		return exitFailed
+	}
+}

@@ -1,0 +1,31 @@
+// Command flow runs multi-agent pipelines from YAML.
+package main
+
+import (
+	"os"
+	"time"
+
+	"flow/agents/proc"
+	"flow/agents/simulate"
+)
+
+func main() {
+	proc.GuardianMain() // returns unless this process was started as a run's guardian
+	os.Exit(realMain())
+}
+
+// realMain runs the command line of the process and returns its exit status.
+func realMain() int {
+	if len(os.Args) > 2 && os.Args[1] == agentCommand {
+		return simulate.Main(os.Args[2], os.Args[3:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
+	}
+	a := &app{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		getenv: os.Getenv, environ: os.Environ, now: time.Now,
+	}
+	return a.main(os.Args[1:])
+}
+
+// agentCommand is the hidden first argument with which flow starts itself as a
+// simulated agent.
+const agentCommand = "__agent"

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"flow/agents"
+	"flow/pipeline"
+	"flow/pipeline/dag"
+	"flow/state"
+	"flow/steps"
+)
+
+// progress tells a person on standard error what a run is doing, a line for each
+// thing worth knowing. It may be used concurrently.
+type progress struct {
+	mu    sync.Mutex
+	w     io.Writer
+	quiet bool
+	now   func() time.Time
+	began time.Time
+	plan  *pipeline.Plan
+	width int // of the longest step path
+}
+
+func newProgress(w io.Writer, quiet bool, now func() time.Time) *progress {
+	return &progress{w: w, quiet: quiet, now: now, began: now()}
+}
+
+func (p *progress) begin(h state.Header, plan *pipeline.Plan) {
+	p.plan = plan
+	plan.Walk(func(path string, _ *pipeline.Step) { p.width = min(max(p.width, len(path)), 32) })
+	what := plan.Name
+	if h.Simulated {
+		what += " (simulated agents)"
+	}
+	p.printf("run %s  %s", h.ID, what)
+}
+
+// note prints a line about the run as a whole.
+func (p *progress) note(text string) { p.printf("%s", text) }
+
+// fact is called with every fact about the run, in order.
+func (p *progress) fact(f dag.Fact) {
+	switch f.Kind {
+	case dag.Started:
+		p.step("▶", f.Path, p.describe(f))
+	case dag.Succeeded:
+		p.step("✔", f.Path, strings.Join(append([]string{"done"}, spent(f)...), "  "))
+	case dag.Failed:
+		text := "failed: " + f.Reason
+		if !f.Final {
+			text += fmt.Sprintf("; next attempt in %s", f.RetryAt.Sub(p.now()).Round(100*time.Millisecond))
+		}
+		p.step("✘", f.Path, text)
+	case dag.Skipped:
+		p.step("–", f.Path, "skipped: "+f.Reason)
+	case dag.Stopped:
+		p.step("■", f.Path, "stopped: "+f.Reason)
+	case dag.Lost:
+		p.step("↻", f.Path, "was under way when flow ended")
+	case dag.Reopened, dag.Opened:
+	}
+}
+
+func (p *progress) describe(f dag.Fact) string {
+	s := p.plan.Step(f.Path)
+	text := "started"
+	switch {
+	case s == nil:
+	case s.Kind == pipeline.KindPrompt:
+		text = s.Agent
+		if use := p.plan.Agents[s.Agent].Use; use != s.Agent {
+			text += " (" + use + ")"
+		}
+	case s.Kind == pipeline.KindRun:
+		text, _, _ = strings.Cut(strings.TrimSpace(s.Run.Src), "\n")
+		text = "$ " + text
+	}
+	if f.Attempt > 1 {
+		text += fmt.Sprintf("  (attempt %d)", f.Attempt)
+	}
+	return text
+}
+
+// spent is what an attempt took: time, tokens, money.
+func spent(f dag.Fact) []string {
+	r, err := steps.DecodeResult(f.Result)
+	if err != nil {
+		return nil
+	}
+	parts := []string{(time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond).String()}
+	if r.Usage != nil {
+		parts = append(parts, fmt.Sprintf("%d tokens", r.Usage.TotalTokens))
+	}
+	if r.CostUSD != nil {
+		parts = append(parts, fmt.Sprintf("$%.4f", *r.CostUSD))
+	}
+	if n := len(r.Leftovers); n > 0 {
+		parts = append(parts, fmt.Sprintf("%d leftover processes ended", n))
+	}
+	return parts
+}
+
+// event shows the events that tell a person something new.
+func (p *progress) event(e agents.Event) {
+	switch b := e.Body.(type) {
+	case agents.ToolStarted:
+		p.step("·", e.Step, strings.TrimSpace(b.NativeName+" "+b.Target))
+	case agents.FileChanged:
+		p.step("·", e.Step, string(b.ChangeType)+" "+b.FilePath)
+	case agents.Retry:
+		p.step("·", e.Step, "the agent tries again: "+b.Message)
+	case agents.RateLimit:
+		if b.Status != "allowed" {
+			p.step("·", e.Step, "rate limit: "+b.Status)
+		}
+	}
+}
+
+// end prints what became of the run, and what to do next.
+func (p *progress) end(r *report) {
+	var lines []string
+	skipped := map[string]int{}
+	for _, s := range r.Steps {
+		if s.root != "" {
+			skipped[s.root]++
+		}
+	}
+	for _, s := range r.Steps {
+		if s.Status == string(dag.Failure) && s.kind != string(pipeline.KindGroup) {
+			lines = append(lines, failure(s, skipped[s.path]))
+		}
+	}
+	if r.Error != "" {
+		lines = append(lines, r.Error)
+	}
+	took := p.now().Sub(p.began).Round(100 * time.Millisecond)
+	lines = append(lines, fmt.Sprintf("run %s %s in %s%s", r.Run, r.Status, took, total(r)))
+	if r.Status != string(dag.OK) {
+		lines = append(lines, "hint: flow resume "+r.Run)
+	}
+	p.printf("%s", strings.Join(lines, "\n"))
+}
+
+func failure(s stepReport, skipped int) string {
+	text := "step " + s.path
+	if s.Agent != nil {
+		text += " (" + *s.Agent + ")"
+	}
+	if s.Error != nil {
+		text += " failed: " + *s.Error
+	}
+	if skipped > 0 {
+		text += fmt.Sprintf("; %d steps that need it were skipped", skipped)
+	}
+	if s.Hint != nil {
+		text += "\nhint: " + *s.Hint
+	}
+	return text
+}
+
+func total(r *report) string {
+	var (
+		tokens int64
+		cost   float64
+		paid   bool
+	)
+	for _, s := range r.Steps {
+		if s.Usage != nil {
+			tokens += s.Usage.TotalTokens
+		}
+		if s.CostUSD != nil {
+			cost, paid = cost+*s.CostUSD, true
+		}
+	}
+	text := ""
+	if tokens > 0 {
+		text = fmt.Sprintf(", %d tokens", tokens)
+	}
+	if paid {
+		text += fmt.Sprintf(", $%.4f", cost)
+	}
+	return text
+}
+
+func (p *progress) step(mark, path, text string) {
+	p.printf("%s %-*s  %s", mark, p.width, path, oneLine(text, 160))
+}
+
+func (p *progress) printf(format string, args ...any) {
+	if p.quiet {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.w, format+"\n", args...)
+}
+
+// oneLine makes text that an agent wrote fit for a terminal: no control
+// characters, one line, at most limit characters.
+func oneLine(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case !unicode.IsPrint(r):
+			return -1
+		default:
+			return r
+		}
+	}, s)
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit-1]) + "…"
+	}
+	return s
+}

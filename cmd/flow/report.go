@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"gopkg.in/yaml.v3"
+
+	"flow/agents"
+	"flow/pipeline/dag"
+	"flow/state"
+	"flow/steps"
+)
+
+// reportSchema is the version of the object that `-o json` prints. Keys are added
+// without a new version; none changes its meaning or goes.
+const reportSchema = 1
+
+// A report is what `run`, `resume` and `show` print: the state of a run.
+type report struct {
+	Schema  int            `json:"schema"`
+	Run     string         `json:"run"`
+	Name    string         `json:"name"`
+	Status  string         `json:"status"`
+	Error   string         `json:"error,omitempty"` // what is wrong with the run as a whole
+	Outputs map[string]any `json:"outputs"`
+	Steps   stepReports    `json:"steps"`
+}
+
+// stepReport is one step. Text, output and the like are null when there are none.
+type stepReport struct {
+	Status     string          `json:"status"`
+	Agent      *string         `json:"agent"`
+	Model      *string         `json:"model"`
+	Session    *string         `json:"session"`
+	Text       *string         `json:"text"`
+	Output     json.RawMessage `json:"output"`
+	Error      *string         `json:"error"`
+	Cause      *string         `json:"cause"`
+	Hint       *string         `json:"hint,omitempty"`
+	Exit       *int            `json:"exit,omitempty"`
+	Attempts   int             `json:"attempts"`
+	Usage      *agents.Usage   `json:"usage"`
+	CostUSD    *float64        `json:"costUsd"`
+	DurationMS int64           `json:"durationMs"`
+
+	path string
+	root string // of a skipped step: the step whose failure is the cause
+	kind string
+}
+
+// stepReports marshals as an object in the order of the pipeline.
+type stepReports []stepReport
+
+func (s stepReports) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteByte('{')
+	for i, step := range s {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.Write(agents.AppendString(nil, step.path))
+		b.WriteByte(':')
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(step); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+type blobs interface {
+	Blob(ref string) ([]byte, error)
+}
+
+func newReport(h state.Header, m *dag.Machine, status string, b blobs) *report {
+	r := &report{Schema: reportSchema, Run: h.ID, Name: h.Name, Status: status, Outputs: map[string]any{}}
+	for _, s := range m.Steps() {
+		step, err := newStepReport(s, b)
+		if err != nil {
+			r.Error = fmt.Sprintf("step %s: %v", s.Path, err)
+		}
+		r.Steps = append(r.Steps, step)
+	}
+	return r
+}
+
+func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
+	res, err := steps.DecodeResult(s.Result)
+	if err != nil {
+		return stepReport{path: s.Path, Status: string(s.Status)}, err
+	}
+	out := stepReport{
+		path: s.Path, root: s.Root, kind: string(s.Step.Kind), Status: string(s.Status), Attempts: s.Attempts,
+		Agent: some(res.Agent), Model: some(res.Model), Session: some(res.Session), Output: res.Output,
+		Error: some(s.Reason), Cause: some(s.Cause), Hint: some(res.Hint), Exit: res.Exit,
+		Usage: res.Usage, CostUSD: res.CostUSD, DurationMS: res.DurationMS,
+	}
+	if s.Status == dag.OK {
+		out.Error, out.Cause, out.Hint = nil, nil, nil
+	}
+	content := res.Text
+	if res.Exit != nil {
+		content = res.Stdout
+	}
+	text, err := content.Load(b)
+	if !content.IsZero() {
+		out.Text = &text
+	}
+	return out, err
+}
+
+func some(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// onlyTimeouts reports whether every step that failed ran into its timeout.
+func (r *report) onlyTimeouts() bool {
+	timeouts := 0
+	for _, s := range r.Steps {
+		if s.Status != string(dag.Failure) || s.kind == "steps" {
+			continue
+		}
+		if s.Cause == nil || *s.Cause != string(agents.CauseTimeout) {
+			return false
+		}
+		timeouts++
+	}
+	return timeouts > 0
+}
+
+// print writes the report as JSON, or its outputs as YAML for people.
+func (r *report) print(w io.Writer, format string) error {
+	if format == "json" {
+		return printJSON(w, r)
+	}
+	if len(r.Outputs) == 0 {
+		return nil
+	}
+	enc := yaml.NewEncoder(w)
+	enc.SetIndent(2)
+	if err := enc.Encode(r.Outputs); err != nil {
+		return err
+	}
+	return enc.Close()
+}
+
+// printJSON writes v as one indented JSON document.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"flow/pipeline"
+	"flow/state"
+	"flow/steps"
+)
+
+type runFlags struct {
+	inputs   []string
+	file     string // --inputs
+	runID    string
+	simulate bool
+	output   string
+	quiet    bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Run a pipeline",
+		Long: "run checks the pipeline, records the run and executes its steps, the independent ones at once.\n" +
+			"Progress goes to standard error. Standard output gets the pipeline's outputs, or with -o json\n" +
+			"one object with the state of every step.",
+		Example: "  flow run review.yaml -i branch=main\n  flow run review.yaml --simulate -o json",
+		Args:    arguments(1, 1, "one pipeline file"),
+		RunE:    func(_ *cobra.Command, args []string) error { return a.run(args[0], f) },
+	}
+	fl := cmd.Flags()
+	fl.StringArrayVarP(&f.inputs, "input", "i", nil, "an input, `name=value` (repeatable)")
+	fl.StringVar(&f.file, "inputs", "", "JSON `file` with an object of inputs; - is standard input")
+	fl.StringVar(&f.runID, "run-id", "", "name of the run (default: time and a random part)")
+	fl.BoolVar(&f.simulate, "simulate", false, "use built-in simulated agents: no key, no agent CLI, no cost")
+	fl.StringVarP(&f.output, "output", "o", "text", "what standard output gets: text or json")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	return cmd
+}
+
+func (a *app) run(file string, f runFlags) error {
+	if err := oneOf("output", f.output, "text", "json"); err != nil {
+		return err
+	}
+	plan, source, err := a.load(file)
+	if err != nil {
+		return err
+	}
+	inputs, err := a.inputs(plan, f)
+	if err != nil {
+		return err
+	}
+	secrets, err := a.secrets(plan)
+	if err != nil {
+		return err
+	}
+	if !f.simulate {
+		if err := steps.Preflight(plan, adapters()); err != nil {
+			return err
+		}
+	}
+	s, err := a.store()
+	if err != nil {
+		return err
+	}
+	r, err := a.create(s, plan, source, inputs, f)
+	if err != nil {
+		return err
+	}
+	e := &engine{app: a, run: r, plan: plan, inputs: inputs, secrets: secrets, output: f.output, quiet: f.quiet}
+	return e.runAndClose()
+}
+
+// load reads a pipeline and everything that can be known to be wrong with it.
+func (a *app) load(file string) (*pipeline.Plan, []byte, error) {
+	plan, warnings, err := pipeline.Load(file, languageOptions())
+	if err != nil {
+		return nil, nil, fileError(file, err)
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(a.stderr, "warning: %v\n", w)
+	}
+	if errs := steps.Check(plan, adapters()); len(errs) > 0 {
+		return nil, nil, errs
+	}
+	source, err := os.ReadFile(file)
+	return plan, source, err
+}
+
+// fileError makes a pipeline that cannot be opened a mistake of the command line.
+func fileError(file string, err error) error {
+	var invalid pipeline.Errors
+	if errors.As(err, &invalid) {
+		return err
+	}
+	return usageError{fmt.Errorf("%w\nhint: is %s the pipeline's path?", err, file)}
+}
+
+// source is the text that the errors point into, or nil when it cannot be read.
+func (a *app) source(errs pipeline.Errors) []byte {
+	if len(errs) == 0 {
+		return nil
+	}
+	text, err := os.ReadFile(errs[0].File)
+	if err != nil {
+		return nil
+	}
+	return text
+}
+
+// languageOptions tells the language which agents there are and what they can do.
+func languageOptions() pipeline.Options {
+	o := pipeline.Options{Agents: map[string]pipeline.AgentInfo{}}
+	for name, adapter := range adapters() {
+		c := adapter.Info().Capabilities
+		o.Agents[name] = pipeline.AgentInfo{Resume: c.Resume, Fork: c.Fork}
+	}
+	return o
+}
+
+// inputs binds the inputs of the command line to those that the plan declares.
+func (a *app) inputs(plan *pipeline.Plan, f runFlags) (map[string]any, error) {
+	flags := map[string]string{}
+	for _, text := range f.inputs {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("-i %s has no value\nhint: -i %s=VALUE", text, text)}
+		}
+		flags[name] = value
+	}
+	values, err := a.inputFile(f.file)
+	if err != nil {
+		return nil, err
+	}
+	bound, err := plan.BindInputs(flags, values)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return bound, nil
+}
+
+func (a *app) inputFile(file string) (map[string]json.RawMessage, error) {
+	if file == "" {
+		return nil, nil
+	}
+	var (
+		data []byte
+		err  error
+	)
+	if file == "-" {
+		data, err = io.ReadAll(a.stdin)
+	} else {
+		data, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(data, &values); err != nil {
+		return nil, usageError{fmt.Errorf("--inputs %s: %w\nhint: a JSON object, one key for each input", file, err)}
+	}
+	return values, nil
+}
+
+// secrets reads the declared secrets from the environment.
+func (a *app) secrets(plan *pipeline.Plan) (map[string]string, error) {
+	secrets := map[string]string{}
+	var missing []string
+	for _, name := range plan.Secrets {
+		value := a.getenv(name)
+		if value == "" {
+			missing = append(missing, name)
+			continue
+		}
+		secrets[name] = value
+	}
+	if len(missing) > 0 {
+		return nil, usageError{fmt.Errorf("the pipeline needs secrets that are not set: %s\nhint: export them before flow is started; flow passes them on only where `env:` names them", strings.Join(missing, ", "))}
+	}
+	return secrets, nil
+}
+
+// create records the run with everything that a resume needs.
+func (a *app) create(s *state.Store, plan *pipeline.Plan, source []byte, inputs map[string]any, f runFlags) (*state.Run, error) {
+	id := f.runID
+	if id == "" {
+		id = state.NewID(a.now())
+	}
+	if err := state.CheckID(id); err != nil {
+		return nil, usageError{err}
+	}
+	workspace, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	planJSON, err := json.Marshal(plan)
+	if err != nil {
+		return nil, err
+	}
+	inputsJSON, err := json.Marshal(inputs)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Create(state.Header{
+		ID: id, Name: plan.Name, File: plan.File, Workspace: workspace,
+		FlowVersion: version(), Created: a.now(), Simulated: f.simulate,
+	}, map[string][]byte{"pipeline.yaml": source, "plan.json": planJSON, "inputs.json": inputsJSON})
+	if errors.Is(err, state.ErrExists) {
+		return nil, usageError{fmt.Errorf("%w\nhint: choose another --run-id, or go on with it: flow resume %s", err, id)}
+	}
+	return r, err
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"flow/pipeline/dag"
+	"flow/state"
+)
+
+func (a *app) showCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "show RUN",
+		Short: "Show the state of a run and its steps",
+		Long:  "show prints the state of a run and of each of its steps, also while it runs.\nRUN is a run's id, the beginning of one, or `last`.",
+		Args:  arguments(1, 1, "one run"),
+		RunE:  func(_ *cobra.Command, args []string) error { return a.show(args[0], output) },
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (a *app) show(name, output string) error {
+	if err := oneOf("output", output, "text", "json"); err != nil {
+		return err
+	}
+	v, err := a.view(name)
+	if err != nil {
+		return err
+	}
+	r, err := readReport(v)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return r.print(a.stdout, output)
+	}
+	return r.table(a.stdout, v.Header())
+}
+
+// readReport is the report of a recorded run, the same that ended it.
+func readReport(v *state.View) (*report, error) {
+	m, err := machine(v)
+	if err != nil {
+		return nil, err
+	}
+	r := newReport(v.Header(), m, v.Summary().Status, v)
+	for _, rec := range v.Records() {
+		if rec.Type != recordOutputs || r.Status != string(dag.OK) {
+			continue
+		}
+		if err := json.Unmarshal(rec.Data, &r.Outputs); err != nil {
+			return nil, fmt.Errorf("record %d of run %s: %w", rec.Seq, r.Run, err)
+		}
+	}
+	return r, nil
+}
+
+func (r *report) table(w io.Writer, h state.Header) error {
+	fmt.Fprintf(w, "run       %s\npipeline  %s (%s)\nstatus    %s\nstarted   %s\nworkspace %s\n\n", r.Run, r.Name, h.File, r.Status, h.Created.Local().Format(time.DateTime), h.Workspace)
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "STEP\tSTATUS\tAGENT\tATTEMPTS\tTIME\tTOKENS\tCOST\tNOTE")
+	for _, s := range r.Steps {
+		tokens, cost := "", ""
+		if s.Usage != nil {
+			tokens = fmt.Sprint(s.Usage.TotalTokens)
+		}
+		if s.CostUSD != nil {
+			cost = fmt.Sprintf("$%.4f", *s.CostUSD)
+		}
+		took := (time.Duration(s.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", s.path, s.Status, deref(s.Agent), s.Attempts, took, tokens, cost, oneLine(deref(s.Error), 80))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if len(r.Outputs) > 0 {
+		fmt.Fprintln(w, "\noutputs:")
+		return r.print(w, "text")
+	}
+	return nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

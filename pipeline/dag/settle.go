@@ -1,0 +1,181 @@
+package dag
+
+// This file keeps what is derived in step with the records: who is ready, skipped, held
+// back; which groups have ended. Each change of one node is handed on to those that
+// look at it, through a list instead of by recursion, because chains may be long.
+
+// outcome derives how n ended.
+func (m *Machine) outcome(n *node) outcome {
+	switch {
+	case n.end != "":
+		return outcome{n.end, n}
+	case n.opened:
+		return outcome{n.inner.status(), n}
+	case n.active || !n.scope.open() || n.waits > 0:
+		return outcome{}
+	case n.blocked():
+		return outcome{SkippedStep, n.barrier().out.origin}
+	case m.holder(n.scope) != nil:
+		return outcome{Cancelled, n}
+	}
+	return outcome{}
+}
+
+// status is how the steps of s ended together, "" while one has not.
+func (s *scope) status() Status {
+	switch {
+	case s.pending > 0:
+		return ""
+	case s.failing > 0:
+		return Failure
+	case s.cancelled > 0:
+		return Cancelled
+	}
+	return OK
+}
+
+// barrier returns the first need of n that keeps it from running.
+func (n *node) barrier() *node {
+	for _, need := range n.needs {
+		if need.bars(need.out.status) {
+			return need
+		}
+	}
+	return nil
+}
+
+// strikes says that fail-fast keeps anything new in s from starting.
+func (s *scope) strikes() bool { return s.failFast && s.failing > 0 }
+
+// holds says that nothing new may start in s, of its own accord.
+func (m *Machine) holds(s *scope) bool { return s.strikes() || s == m.root && m.stopped }
+
+// holder returns the scope that keeps the steps of s from starting: s or one around it.
+func (m *Machine) holder(s *scope) *scope {
+	if m.struck == 0 {
+		return nil
+	}
+	for ; s != nil; s = s.up() {
+		if m.holds(s) {
+			return s
+		}
+	}
+	return nil
+}
+
+// settle derives again until nothing changes.
+func (m *Machine) settle() {
+	for len(m.work) > 0 {
+		last := len(m.work) - 1
+		n := m.work[last]
+		m.work = m.work[:last]
+		if out := m.outcome(n); out != n.out {
+			m.change(n, out)
+		}
+		m.enqueue(n)
+	}
+}
+
+// change gives n another outcome and hands it on to its dependents and its group.
+func (m *Machine) change(n *node, out outcome) {
+	was := n.out.status
+	n.out = out
+	n.scope.count(was, -1)
+	n.scope.count(out.status, +1)
+	for _, d := range n.dependents {
+		d.count(n, was, -1)
+		d.count(n, out.status, +1)
+	}
+	m.work = append(m.work, n.dependents...)
+	if n.scope.owner != nil {
+		m.work = append(m.work, n.scope.owner)
+	}
+}
+
+// count adds a node with status st to s, or takes it away.
+func (s *scope) count(st Status, by int) {
+	switch st {
+	case "":
+		s.pending += by
+	case Cancelled:
+		s.cancelled += by
+	}
+}
+
+// count adds to n, or takes away, that its need ended with status st.
+func (n *node) count(need *node, st Status, by int) {
+	if st == "" {
+		return
+	}
+	n.waits -= by
+	if need.bars(st) {
+		n.barred += by
+	}
+}
+
+// recount finds out whether n makes its scope fail, that scope the one around it, and
+// so on. A failure counts at once, before the groups around it have ended, so that
+// fail-fast is fast.
+func (m *Machine) recount(n *node) {
+	for {
+		failing := !n.tolerated() && (n.end == Failure || n.opened && n.inner.failing > 0)
+		if failing == n.failing {
+			return
+		}
+		n.failing = failing
+		m.fails(n.scope, n)
+		if n = n.scope.owner; n == nil {
+			return
+		}
+	}
+}
+
+// fails takes in that n makes s fail now, or no longer. If that makes fail-fast strike,
+// or lifts it, everything in s is derived again.
+func (m *Machine) fails(s *scope, n *node) {
+	before := s.strikes()
+	switch {
+	case !n.failing:
+		s.failing--
+		s.culprit = s.first(func(n *node) bool { return n.failing })
+	case s.culprit == nil || n.before(s.culprit):
+		s.culprit = n
+		fallthrough
+	default:
+		s.failing++
+	}
+	switch {
+	case s.strikes() == before:
+		return
+	case before:
+		m.struck--
+	default:
+		m.struck++
+	}
+	m.again(s)
+}
+
+// first returns the first node of s that is so, nil if there is none.
+func (s *scope) first(is func(*node) bool) *node {
+	for _, n := range s.nodes {
+		if is(n) {
+			return n
+		}
+	}
+	return nil
+}
+
+// again puts the nodes of s, and of its open groups, on the list.
+func (m *Machine) again(s *scope) {
+	for _, n := range s.nodes {
+		m.again1(n)
+	}
+}
+
+// again1 puts n on the list, and what is in it if it is an open group.
+func (m *Machine) again1(n *node) {
+	m.work = append(m.work, n)
+	if n.opened {
+		m.again(n.inner)
+	}
+}

@@ -1,0 +1,249 @@
+package pipeline
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+)
+
+// document reads the YAML under the limits. It returns the root mapping, or nil
+// when there is nothing that could be decoded further.
+func (l *loader) document() *yaml.Node {
+	if limit := l.o.scale() * MaxFileBytes; len(l.src) > limit {
+		l.fail(Pos{1, 1}, "split the pipeline", "the pipeline is %.1f MiB; the limit is %d MiB", float64(len(l.src))/(1<<20), limit>>20)
+		return nil
+	}
+	if !l.encoding() {
+		return nil
+	}
+	root := l.parse()
+	if root == nil {
+		return nil
+	}
+	c := treeCheck{l: l, sizes: map[*yaml.Node]int{}}
+	if !c.tree(root) {
+		return nil
+	}
+	if root = deref(root); root.Kind != yaml.MappingNode {
+		l.failNode(root, "begin with `steps:`", "expected a mapping with `steps`, got %s", describe(root))
+		return nil
+	}
+	return root
+}
+
+// encoding finds what is not plain UTF-8 text. yaml.v3 refuses the same without
+// saying where.
+func (l *loader) encoding() bool {
+	src := l.src
+	if bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff}) {
+		l.fail(Pos{1, 1}, "save the file as UTF-8", "the file is UTF-16")
+		return false
+	}
+	for i := 0; i < len(src); {
+		if c := src[i]; c >= 0x20 && c < 0x7f || c == '\n' || c == '\t' || c == '\r' {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(src[i:])
+		if r == utf8.RuneError && size == 1 {
+			l.fail(l.posAt(i), "save the file as UTF-8", "byte %d (0x%02x) is not UTF-8", i, src[i])
+			return false
+		}
+		if r < 0x20 || r >= 0x7f && r <= 0x9f && r != 0x85 {
+			l.fail(l.posAt(i), "remove it", "control character %U", r)
+			return false
+		}
+		l.invisible(r, i)
+		i += size
+	}
+	return true
+}
+
+// invisible warns of characters that make a file read otherwise than it looks.
+func (l *loader) invisible(r rune, at int) {
+	switch {
+	case r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		l.warn(l.posAt(at), "remove it", "%U reorders the text that follows it", r)
+	case r >= 0x200b && r <= 0x200d, r == 0xfeff && at > 0:
+		l.warn(l.posAt(at), "remove it", "%U is invisible", r)
+	}
+}
+
+// posAt returns the place of a byte of the file.
+func (l *loader) posAt(at int) Pos {
+	line := 0
+	for lo, hi := 0, len(l.lines); lo < hi; {
+		if mid := (lo + hi) / 2; l.lines[mid] <= at {
+			line, lo = mid, mid+1
+		} else {
+			hi = mid
+		}
+	}
+	return Pos{Line: line + 1, Col: utf8.RuneCount(l.src[l.lines[line]:at]) + 1}
+}
+
+func (l *loader) parse() *yaml.Node {
+	d := yaml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(l.src, []byte("\uFEFF"))))
+	var first, second yaml.Node
+	err := d.Decode(&first)
+	switch {
+	case errors.Is(err, io.EOF):
+		l.fail(Pos{1, 1}, "begin with `steps:`", "the file is empty; expected a mapping with `steps`")
+		return nil
+	case err != nil:
+		l.syntaxError(err)
+		return nil
+	}
+	switch err := d.Decode(&second); {
+	case err == nil:
+		l.failNode(&second, "put the second pipeline into a file of its own", "a second YAML document; one pipeline per file")
+	case !errors.Is(err, io.EOF):
+		l.syntaxError(err)
+	}
+	return first.Content[0]
+}
+
+// treeCheck walks the nodes once, before anything is decoded or an alias followed.
+type treeCheck struct {
+	l     *loader
+	nodes int
+	alias int
+	sizes map[*yaml.Node]int // of anchored nodes, all aliases expanded; 0: under way
+}
+
+func (c *treeCheck) tree(root *yaml.Node) bool {
+	before := len(c.l.errs)
+	_, ok := c.node(root, 1)
+	return ok && len(c.l.errs) == before
+}
+
+// node checks n and what it holds, and returns its size with all aliases expanded.
+// It is false when a limit is passed and the walk ends.
+func (c *treeCheck) node(n *yaml.Node, depth int) (int, bool) {
+	c.nodes++
+	if limit := c.l.o.scale() * MaxNodes; c.nodes > limit {
+		c.l.failNode(n, "split the pipeline", "more than %d YAML nodes", limit)
+		return 0, false
+	}
+	if depth > MaxDepth {
+		c.l.failNode(n, "flatten it", "nested deeper than %d", MaxDepth)
+		return 0, false
+	}
+	c.tag(n)
+	if n.Kind == yaml.AliasNode {
+		return c.expand(n)
+	}
+	return c.content(n, depth)
+}
+
+func (c *treeCheck) content(n *yaml.Node, depth int) (int, bool) {
+	if n.Kind == yaml.MappingNode {
+		c.keys(n)
+	}
+	if n.Kind == yaml.ScalarNode {
+		c.scalar(n)
+	}
+	if n.Anchor != "" {
+		c.sizes[n] = 0
+	}
+	size := 1
+	for _, child := range n.Content {
+		s, ok := c.node(child, depth+1)
+		if !ok {
+			return 0, false
+		}
+		size = min(size+s, 2*MaxAliasNodes)
+	}
+	if n.Anchor != "" {
+		c.sizes[n] = size
+	}
+	return size, true
+}
+
+func (c *treeCheck) expand(n *yaml.Node) (int, bool) {
+	size := c.sizes[n.Alias]
+	if size == 0 {
+		c.l.failNode(n, "write the value out", "alias *%s stands inside of what it names", n.Value)
+		return 0, false
+	}
+	if c.alias += size; c.alias > MaxAliasNodes {
+		c.l.failNode(n, "write the values out", "aliases expand to more than %d nodes", MaxAliasNodes)
+		return 0, false
+	}
+	return size, true
+}
+
+func (c *treeCheck) tag(n *yaml.Node) {
+	switch n.Tag {
+	case "", "!!str", "!!int", "!!float", "!!bool", "!!null", "!!map", "!!seq", "!!timestamp", "!!merge", "!":
+	default:
+		hint := "remove the tag"
+		if strings.HasPrefix(n.Tag, "!!") {
+			hint = "remove the tag; values are text, numbers, booleans, lists and mappings"
+		}
+		c.l.failNode(n, hint, "tag %s is not supported", n.Tag)
+	}
+}
+
+func (c *treeCheck) scalar(n *yaml.Node) {
+	if n.Style&yaml.DoubleQuotedStyle == 0 {
+		return // only escapes bring what encoding has not seen
+	}
+	for _, r := range n.Value {
+		if r < 0x20 && r != '\n' && r != '\t' && r != '\r' || r == 0x7f {
+			c.l.failNode(n, "remove it", "control character %U in a string", r)
+			return
+		}
+	}
+}
+
+func (c *treeCheck) keys(n *yaml.Node) {
+	for i := 0; i < len(n.Content); i += 2 {
+		key := deref(n.Content[i])
+		if key.Kind == yaml.ScalarNode {
+			continue
+		}
+		if key.Kind == yaml.MappingNode && key.Style&yaml.FlowStyle != 0 {
+			c.l.failNode(n, `quote templates: "{{ … }}"`, "`{{` begins a YAML mapping here")
+			return
+		}
+		c.l.failNode(key, "keys are plain words", "%s as a key", describe(key))
+	}
+}
+
+// deref follows aliases. Only trees that passed treeCheck have none that go round.
+func deref(n *yaml.Node) *yaml.Node {
+	for i := 0; n.Kind == yaml.AliasNode && i <= MaxDepth; i++ {
+		n = n.Alias
+	}
+	return n
+}
+
+// describe names what n is, for "got …".
+func describe(n *yaml.Node) string {
+	switch n = deref(n); n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!bool", "!!int", "!!float":
+		return fmt.Sprintf("`%s`", shorten(n.Value))
+	}
+	return fmt.Sprintf("the text %q", shorten(n.Value))
+}
+
+func shorten(s string) string {
+	if r := []rune(s); len(r) > 40 {
+		return string(r[:39]) + "…"
+	}
+	return s
+}

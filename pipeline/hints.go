@@ -1,0 +1,167 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// unknownKey explains a key that the language does not have: yet, under this name,
+// or at all.
+func (l *loader) unknownKey(at *yaml.Node, where string, known []string) {
+	key := deref(at).Value
+	switch hint := foreign(where, key); {
+	case unbuilt(where, key):
+		l.failNode(at, instead(key), "`%s` is not built yet in this version", key)
+	case hint != "":
+		l.failNode(at, hint, "unknown key `%s` in %s", key, where)
+	default:
+		hint := suggest(key, known)
+		if hint == "" {
+			hint = "known keys: " + strings.Join(known, ", ")
+		}
+		l.failNode(at, hint, "unknown key `%s` in %s", key, where)
+	}
+}
+
+// The places of keys, as messages name them.
+const (
+	inPipeline = "the pipeline"
+	inStep     = "a step"
+	inProfile  = "an agent"
+)
+
+// unbuilt reports whether the language has the key, but not this version.
+func unbuilt(where, key string) bool {
+	switch where {
+	case inPipeline:
+		return slices.Contains([]string{"budget", "on-limit", "permissions", "notify", "cache"}, key)
+	case inProfile:
+		return slices.Contains([]string{"permissions", "fallback"}, key)
+	case inStep:
+		return slices.Contains(unbuiltStepKeys(), key)
+	case "retry":
+		return key == "hint"
+	}
+	return false
+}
+
+func unbuiltStepKeys() []string {
+	return []string{
+		"foreach", "repeat", "pipeline", "with", "ask", "merge", "set", "max-parallel", "isolation", "permissions",
+		"sandbox", "budget", "cache", "check", "artifacts", "notify", "vote", "race", "fallback", "on-limit", "allow-raw",
+	}
+}
+
+// instead names what does nearly the same in this version.
+func instead(key string) string {
+	switch key {
+	case "budget":
+		return "bound each agent by `max-cost-usd` in its profile"
+	case "sandbox":
+		return "set it in the profile of the agent, under `agents`"
+	case "permissions":
+		return "use `approval`, `allowed-tools` and `blocked-tools` of the profile"
+	case "ask":
+		return "split the pipeline where a person decides"
+	case "check":
+		return "make it a `run` step that needs this one"
+	case "repeat", "foreach":
+		return "write the steps out"
+	case "set":
+		return "put the template where the value is used"
+	case "fallback":
+		return "add a second step with `if: failed`"
+	}
+	return ""
+}
+
+// foreign explains the habits of other tools.
+func foreign(where, key string) string {
+	if h := map[string]string{
+		"depends_on": "write `needs`", "depends-on": "write `needs`", "dependsOn": "write `needs`", "dependencies": "write `needs`", "after": "write `needs`",
+		"timeout-minutes": "write `timeout: 10m`", "timeout_minutes": "write `timeout: 10m`", "allow_failure": "write `continue-on-error: true`",
+		"strategy": "fan-out over a matrix is not part of this version; write the steps out", "matrix": "fan-out over a matrix is not part of this version; write the steps out",
+		"runs-on": "steps run on this machine; remove it", "container": "steps run on this machine; remove it", "image": "steps run on this machine; remove it",
+		"services": "start services in a `run` step", "uses": "there are no actions: write what it does as `run` or `prompt`",
+		"command": "write `run`", "cmd": "write `run`", "script": "write `run`", "cmds": "write `run: |` with one command a line",
+		"working-directory": "write `cwd`", "working_directory": "write `cwd`", "dir": "write `cwd`", "workdir": "write `cwd`",
+		"when": "write `if`", "only": "write `if`", "retries": "write `retry: {max: 2}`", "max-attempts": "write `retry: {max: 2}`",
+		"variables": "write `env`", "environment": "write `env`", "vars": "write `inputs` for values, `env` for variables",
+	}[key]; h != "" && (key != "command" || where == inStep) {
+		return h
+	}
+	return foreignIn(where, key)
+}
+
+func foreignIn(where, key string) string {
+	switch where + "." + key {
+	case inPipeline + ".jobs", inPipeline + ".stages", inPipeline + ".tasks":
+		return "there is one level: put every step under `steps`, as `id: {run: …}`"
+	case inPipeline + ".on", inPipeline + ".triggers":
+		return "a pipeline is started by `flow run`; remove it"
+	case inPipeline + ".version":
+		return "the language has no version key; remove it"
+	case inPipeline + ".defaults", inPipeline + ".params", inPipeline + ".parameters":
+		return "write `inputs`, each with a `default`"
+	case inStep + ".name", inStep + ".id":
+		return "the key of a step is its name: `steps: {build: {run: …}}`"
+	case inStep + ".model", inStep + ".approval", inStep + ".system-prompt", inStep + ".allowed-tools", inStep + ".args", inStep + ".max-turns":
+		return "set it in a profile under `agents`, and name that as `agent`"
+	case inStep + ".schema", inStep + ".outputs":
+		return "write `output` with a JSON Schema"
+	case inProfile + ".agent", inProfile + ".type", inProfile + ".provider":
+		return "write `use`"
+	}
+	return ""
+}
+
+// suggest returns "did you mean `x`?" for the nearest of words, or "".
+func suggest(word string, words []string) string {
+	best, distance := "", 1+max(1, len(word)/3)
+	for _, w := range words {
+		if d := editDistance(strings.ToLower(word), strings.ToLower(w), distance); d < distance {
+			best, distance = w, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "did you mean `" + best + "`?"
+}
+
+// editDistance counts insertions, deletions, changes and swaps of neighbours that
+// lead from a to b (optimal string alignment). At limit and above it may return any
+// number not below limit.
+func editDistance(a, b string, limit int) int {
+	if abs(len(a)-len(b)) >= limit {
+		return limit
+	}
+	var before []int
+	last := make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row := make([]int, len(b)+1)
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost(a[i-1] != b[j-1]))
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last = last, row
+	}
+	return last[len(b)]
+}
+
+func cost(differs bool) int {
+	if differs {
+		return 1
+	}
+	return 0
+}
+
+func abs(n int) int { return max(n, -n) }

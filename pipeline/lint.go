@@ -1,0 +1,58 @@
+package pipeline
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// lint warns of what is allowed and most likely not meant.
+func (l *loader) lint() {
+	for _, kind := range []string{"inputs", "secrets", "agents"} {
+		for _, name := range slices.Sorted(maps.Keys(l.places[kind])) {
+			if !l.used[kind][name] {
+				l.warn(l.places[kind][name], "remove it", "%s `%s` is not used", strings.TrimSuffix(kind, "s"), name)
+			}
+		}
+	}
+	l.lintSteps(l.root)
+	l.lintLiterals()
+}
+
+func (l *loader) lintSteps(sc *scope) {
+	for _, nd := range sc.steps {
+		st := nd.step
+		if st.Kind == KindPrompt && !nd.timed {
+			l.warn(st.Pos, "add timeout: 30m", "agent step `%s` has no `timeout`", st.ID)
+		}
+		if st.If != nil && strings.Trim(st.If.Src, "{} \n") == "false" {
+			l.warn(st.If.Pos, "remove it, or make the condition depend on an input", "step `%s` never runs", st.ID)
+		}
+		if nd.inner != nil {
+			l.lintSteps(nd.inner)
+		}
+	}
+}
+
+const minSecret = 20 // letters behind the prefix of a key
+
+// lintLiterals warns of keys of well-known services that stand in the file.
+func (l *loader) lintLiterals() {
+	src := string(l.src)
+	for _, prefix := range []string{"sk-ant-", "sk-proj-", "sk-", "ghp_", "gho_", "github_pat_", "AIza", "AKIA", "xoxb-", "glpat-"} {
+		for at := 0; ; {
+			i := strings.Index(src[at:], prefix)
+			if i < 0 {
+				break
+			}
+			at += i + len(prefix)
+			if keyLen(src[at:]) >= minSecret {
+				l.warn(l.posAt(at-len(prefix)), "declare it in `secrets` and pass it by `env`", "this looks like a key (%s…)", prefix)
+			}
+		}
+	}
+}
+
+func keyLen(s string) int {
+	return len(s) - len(strings.TrimLeft(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"))
+}

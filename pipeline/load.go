@@ -1,0 +1,208 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"gopkg.in/yaml.v3"
+)
+
+// AgentInfo is what the language knows of a built-in agent.
+type AgentInfo struct {
+	Resume bool // it can go on in a session
+	Fork   bool // it can branch a session
+}
+
+// Options say in what surroundings a pipeline is read.
+type Options struct {
+	// Agents are the built-in agents by the name that `use` gives them. nil: none.
+	Agents map[string]AgentInfo
+	// ReadFile reads a file that the pipeline names (`prompt-file`, `file`). The path
+	// is relative to the pipeline's directory and does not leave it by its text. nil:
+	// the directory of the file given to Load, which links cannot leave either; for
+	// Parse, no files.
+	ReadFile func(path string) ([]byte, error)
+	// MaxSteps is the number of steps allowed; 0 is MaxSteps. A larger one raises
+	// MaxFileBytes and MaxNodes in proportion.
+	MaxSteps int
+}
+
+func (o Options) maxSteps() int {
+	if o.MaxSteps > 0 {
+		return o.MaxSteps
+	}
+	return MaxSteps
+}
+
+// scale is how many times the usual limits of a file apply.
+func (o Options) scale() int { return max(1, (o.maxSteps()+MaxSteps-1)/MaxSteps) }
+
+// Load reads the pipeline in the file at path and checks it. The error is an
+// Errors with all mistakes, or says why the file could not be read. Anything but a
+// regular file is refused, so that a pipe cannot make it wait.
+func Load(path string, o Options) (*Plan, []Warning, error) {
+	src, err := readRegular(path, o.scale()*MaxFileBytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.ReadFile == nil {
+		o.ReadFile = insideDirectory(filepath.Dir(path))
+	}
+	return Parse(path, src, o)
+}
+
+func readRegular(path string, limit int) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read pipeline: %w", err)
+	}
+	defer f.Close()
+	return readAll(f, path, limit)
+}
+
+func readAll(f *os.File, path string, limit int) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("read pipeline: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, Error{File: path, Msg: "is not a regular file", Hint: "give the path of a YAML file"}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("read pipeline: %w", err)
+	}
+	return data, nil
+}
+
+// insideDirectory reads files below dir, and no others whatever links there are.
+func insideDirectory(dir string) func(string) ([]byte, error) {
+	return func(path string) ([]byte, error) {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return nil, err
+		}
+		defer root.Close()
+		f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return readAll(f, path, MaxFrozenBytes)
+	}
+}
+
+// Parse checks the pipeline in src. name is the file's name in messages. The error
+// is an Errors with all mistakes.
+func Parse(name string, src []byte, o Options) (*Plan, []Warning, error) {
+	l := newLoader(name, src, o)
+	if root := l.document(); root != nil {
+		l.pipeline(root)
+		l.resolve()
+	}
+	if errs := sorted(l.errs); len(errs) > 0 {
+		return nil, nil, errs
+	}
+	l.lint()
+	return l.plan, l.sortedWarnings(), nil
+}
+
+// A loader turns one file into a plan. It collects mistakes and goes on.
+type loader struct {
+	o     Options
+	file  string
+	src   []byte
+	lines []int // where each line of src begins
+	plan  *Plan
+	errs  Errors
+	warns []Warning
+
+	tmpl    *checker
+	root    *scope
+	steps   int                        // counted so far, in groups too
+	schemas map[string]error           // compiled, by their text
+	used    map[string]map[string]bool // "inputs" → names that something uses
+	places  map[string]map[string]Pos  // "inputs" → names with where they are declared
+}
+
+func newLoader(name string, src []byte, o Options) *loader {
+	return &loader{
+		o: o, file: name, src: src, lines: lineStarts(src), plan: &Plan{File: name},
+		schemas: map[string]error{}, used: map[string]map[string]bool{}, places: map[string]map[string]Pos{},
+	}
+}
+
+func lineStarts(src []byte) []int {
+	starts := []int{0}
+	for i, c := range src {
+		if c == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
+}
+
+// line returns the line of the file, counted from 1, without its end.
+func (l *loader) line(n int) string {
+	if n < 1 || n > len(l.lines) {
+		return ""
+	}
+	end := len(l.src)
+	if n < len(l.lines) {
+		end = l.lines[n] - 1
+	}
+	return strings.TrimSuffix(string(l.src[l.lines[n-1]:end]), "\r")
+}
+
+func (l *loader) fail(pos Pos, hint, format string, args ...any) {
+	l.errs = append(l.errs, Error{File: l.file, Pos: pos, Hint: hint, Msg: fmt.Sprintf(format, args...)})
+}
+
+func (l *loader) failNode(n *yaml.Node, hint, format string, args ...any) {
+	l.fail(place(n), hint, format, args...)
+}
+
+// failText reports a mistake at a byte of a template.
+func (l *loader) failText(t Text, offset int, hint, format string, args ...any) {
+	l.errs = append(l.errs, textError(l.file, t, offset, hint, fmt.Sprintf(format, args...)))
+}
+
+func (l *loader) warn(pos Pos, hint, format string, args ...any) {
+	l.warns = append(l.warns, Warning{File: l.file, Pos: pos, Hint: hint, Msg: fmt.Sprintf(format, args...)})
+}
+
+func (l *loader) sortedWarnings() []Warning {
+	es := make(Errors, len(l.warns))
+	for i, w := range l.warns {
+		es[i] = Error(w)
+	}
+	var out []Warning
+	for _, e := range sorted(es) {
+		out = append(out, Warning(e))
+	}
+	return out
+}
+
+func place(n *yaml.Node) Pos { return Pos{Line: n.Line, Col: n.Column} }
+
+// reason shortens an I/O error to what a reader of the pipeline needs.
+func reason(err error) string {
+	var e Error
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "does not exist"
+	case errors.As(err, &e):
+		return e.Msg
+	}
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err.Error()
+	}
+	return err.Error()
+}

@@ -1,0 +1,229 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"flow/pipeline/dag"
+)
+
+// slotless is how many goroutines may be without a slot: those that wait for the journal,
+// and those that open groups. When the journal is that far behind, nothing new is
+// started until it has caught up.
+const slotless = 256
+
+// A driver owns the machine. Only the goroutine of run touches its fields, but for those
+// that never change.
+type driver struct {
+	m       *dag.Machine
+	x       Executor
+	j       Journal
+	o       Options
+	caller  context.Context // as Run got it
+	storing context.Context // the same, never done: for the journal
+	group   *errgroup.Group
+	ctx     context.Context // of the group: also done when flow is broken
+	inbox   chan message
+
+	backlog []dag.Task      // taken, and not yet under way
+	running map[string]*job // one for each goroutine, by the path of its task
+	beside  int             // how many of them are without a slot
+	halted  bool            // nothing new starts
+	timer   *time.Timer
+	wake    time.Time // when timer fires; zero: it does not
+}
+
+// A job is a goroutine: one that does a task, or, with the empty path, the one that
+// stores that the run was stopped.
+type job struct {
+	cancel context.CancelCauseFunc
+	beside bool // it has no slot, or none any more
+}
+
+func newDriver(ctx context.Context, m *dag.Machine, x Executor, j Journal, o Options) *driver {
+	d := &driver{
+		m: m, x: x, j: j, o: o, caller: ctx, storing: context.WithoutCancel(ctx),
+		inbox: make(chan message, 64), running: map[string]*job{},
+		timer: time.NewTimer(time.Hour),
+	}
+	d.timer.Stop()
+	d.group, d.ctx = errgroup.WithContext(ctx)
+	return d
+}
+
+// run is the loop: start what can start, then wait for something to happen.
+func (d *driver) run() error {
+	defer d.timer.Stop()
+	done := d.ctx.Done()
+	for {
+		if d.ctx.Err() != nil && done != nil {
+			done = nil // once
+			d.halt()
+		}
+		d.launch()
+		if len(d.running) == 0 && len(d.backlog) == 0 && d.ended() {
+			return d.group.Wait()
+		}
+		select {
+		case msg := <-d.inbox:
+			d.handle(msg)
+		case <-d.timer.C:
+			d.wake = time.Time{}
+		case <-done:
+		}
+	}
+}
+
+// ended says, when nothing runs, that nothing will.
+func (d *driver) ended() bool {
+	if d.halted || d.m.Done() {
+		return true
+	}
+	if !d.wake.IsZero() {
+		return false
+	}
+	d.fail(fmt.Errorf("the run is stuck, nothing runs and nothing can start: %s; its plan is damaged", d.stuck()))
+	return true
+}
+
+// stuck names the steps that wait for ever.
+func (d *driver) stuck() string {
+	var all []string
+	for _, s := range d.m.Steps() {
+		if why := d.m.Waiting(s.Path); why != "" {
+			all = append(all, s.Path+" "+why)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// fail ends the run with err: nothing new starts, and what runs is cancelled. The first
+// error is the one that is returned.
+func (d *driver) fail(err error) {
+	d.halted = true
+	d.group.Go(func() error { return err })
+}
+
+// halt keeps anything new from starting. If it was the caller who wants to end, the run is
+// marked as stopped, so that a resume knows.
+func (d *driver) halt() {
+	d.halted = true
+	if d.caller.Err() == nil || d.m.Done() {
+		return
+	}
+	f := dag.Fact{Kind: dag.Stopped, Reason: context.Cause(d.caller).Error()}
+	d.spawn("", true, func(context.Context) {
+		d.inbox <- message{event: ended, fact: f, err: d.store(f)}
+	})
+}
+
+// launch starts what the machine has to offer, as far as there is room.
+func (d *driver) launch() {
+	if !d.halted && len(d.backlog) == 0 {
+		now := time.Now()
+		d.backlog = d.m.Take(now)
+		d.alarm(d.m.Wake(now))
+	}
+	for len(d.backlog) > 0 && d.beside < slotless {
+		d.start(d.backlog[0])
+		d.backlog = d.backlog[1:]
+	}
+}
+
+// alarm sets the timer.
+func (d *driver) alarm(wake time.Time) {
+	if wake.Equal(d.wake) {
+		return
+	}
+	d.wake = wake
+	d.timer.Stop()
+	if !wake.IsZero() {
+		d.timer.Reset(time.Until(wake))
+	}
+}
+
+func (d *driver) start(t dag.Task) {
+	d.spawn(t.Path, t.Action == dag.Open, func(ctx context.Context) { d.work(ctx, t) })
+}
+
+func (d *driver) spawn(path string, beside bool, work func(context.Context)) {
+	ctx, cancel := context.WithCancelCause(d.ctx)
+	d.running[path] = &job{cancel: cancel}
+	if beside {
+		d.aside(d.running[path])
+	}
+	d.group.Go(func() error {
+		work(ctx)
+		return nil // errors come through the inbox, one after the other
+	})
+}
+
+// aside takes in that j has no slot.
+func (d *driver) aside(j *job) {
+	if !j.beside {
+		j.beside = true
+		d.beside++
+	}
+}
+
+// A message tells the driver what a goroutine has come to.
+type message struct {
+	event event
+	path  string
+	fact  dag.Fact // stored: for recorded, and for ended without an error
+	err   error    // for ended: flow is broken
+}
+
+type event int
+
+const (
+	recorded event = iota // the task goes on
+	returned              // Exec has returned: the slot is free
+	ended                 // the goroutine ends
+)
+
+func (d *driver) handle(msg message) {
+	j := d.running[msg.path]
+	switch msg.event {
+	case recorded:
+		d.apply(msg.fact)
+	case returned:
+		d.m.Release(msg.path)
+		d.aside(j)
+	case ended:
+		d.end(j, msg)
+	}
+}
+
+func (d *driver) end(j *job, msg message) {
+	j.cancel(nil)
+	delete(d.running, msg.path)
+	if j.beside {
+		d.beside--
+	}
+	if msg.err != nil {
+		d.fail(fmt.Errorf("step %q: %w", msg.path, msg.err))
+		return
+	}
+	d.apply(msg.fact)
+}
+
+// apply tells the machine, then whoever watches, and then cancels what must not go on.
+func (d *driver) apply(f dag.Fact) {
+	if err := d.m.Apply(f); err != nil {
+		d.fail(fmt.Errorf("the journal holds a fact that the run cannot have: %w", err))
+		return
+	}
+	if d.o.Observe != nil {
+		d.o.Observe(f)
+	}
+	for _, path := range d.m.Cancels() {
+		if j := d.running[path]; j != nil {
+			j.cancel(ErrFailFast)
+		}
+	}
+}

@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+const (
+	maxTurns        = 100_000
+	maxProfileBytes = 64
+)
+
+func profileKeys() []string {
+	return []string{
+		"use", "command", "args", "model", "approval", "sandbox", "allowed-tools", "blocked-tools", "add-dirs",
+		"system-prompt", "effort", "max-turns", "max-cost-usd", "inherit", "env",
+	}
+}
+
+// Approvals are the values of `approval`.
+func Approvals() []string {
+	return []string{"plan", "deny", "ask", "ask-dangerous", "auto-edit", "auto-all"}
+}
+
+// Sandboxes are the values of `sandbox`.
+func Sandboxes() []string { return []string{"off", "read-only", "workspace-write"} }
+
+func (l *loader) profiles(n *yaml.Node) map[string]Profile {
+	l.places["agents"] = map[string]Pos{}
+	out := map[string]Profile{}
+	for _, e := range l.entries(n, "`agents`", MaxKeys) {
+		if !l.profileName(e.at) {
+			continue
+		}
+		l.places["agents"][e.key] = place(e.at)
+		out[e.key] = l.profile(e)
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// profileName checks the name of a profile: unlike an id it may have hyphens.
+func (l *loader) profileName(at *yaml.Node) bool {
+	s := deref(at).Value
+	if len(s) <= maxProfileBytes && envName(strings.ReplaceAll(s, "-", "_")) && s[0] != '-' {
+		return true
+	}
+	l.failNode(at, "use letters, digits, _ and -, a letter first", "%q is not a valid name of an agent", shorten(s))
+	return false
+}
+
+func (l *loader) profile(e entry) Profile {
+	p := Profile{Name: e.key, Pos: place(e.at)}
+	found := false
+	for _, k := range l.entries(e.val, "agent `"+e.key+"`", MaxKeys) {
+		if k.key == "use" {
+			found = true
+		}
+		if !l.profileKey(&p, k) {
+			l.unknownKey(k.at, inProfile, profileKeys())
+		}
+	}
+	if !found && e.val.Kind == yaml.MappingNode {
+		if l.builtin(e.key) {
+			p.Use = e.key
+		} else {
+			l.failNode(e.at, l.agentNames("add `use: …`: "), "agent `%s` has no `use`", e.key)
+		}
+	}
+	return p
+}
+
+func (l *loader) profileKey(p *Profile, k entry) bool {
+	what := "`" + k.key + "`"
+	switch k.key {
+	case "use":
+		p.Use = l.useName(k.val)
+	case "command":
+		p.Command = l.texts(k.val, what)
+	case "args":
+		p.Args = l.texts(k.val, what)
+	case "model":
+		p.Model = l.plain(k.val, what)
+	case "approval":
+		p.Approval = l.oneOf(k.val, what, Approvals())
+	case "sandbox":
+		p.Sandbox = l.oneOf(k.val, what, Sandboxes())
+	case "allowed-tools":
+		p.AllowedTools = l.texts(k.val, what)
+	case "blocked-tools":
+		p.BlockedTools = l.texts(k.val, what)
+	case "add-dirs":
+		p.AddDirs = l.texts(k.val, what)
+	default:
+		return l.profileLimit(p, k, what)
+	}
+	return true
+}
+
+func (l *loader) profileLimit(p *Profile, k entry, what string) bool {
+	switch k.key {
+	case "system-prompt":
+		p.SystemPrompt = l.plain(k.val, what)
+	case "effort":
+		p.Effort = l.plain(k.val, what)
+	case "max-turns":
+		p.MaxTurns = l.integer(k.val, what, 1, maxTurns)
+	case "max-cost-usd":
+		p.MaxCostUSD = l.money(k.val, what)
+	case "inherit":
+		p.Inherit = l.boolean(k.val, what)
+	case "env":
+		p.Env = l.vars(k.val, what, true)
+	default:
+		return false
+	}
+	return true
+}
+
+func (l *loader) useName(n *yaml.Node) string {
+	name := l.plain(n, "`use`")
+	if name != "" && !l.builtin(name) {
+		known := slices.Sorted(maps.Keys(l.o.Agents))
+		l.failNode(n, orList(suggest(name, known), "the agents are ", known), "unknown agent `%s`", name)
+	}
+	return name
+}
+
+func (l *loader) builtin(name string) bool {
+	_, ok := l.o.Agents[name]
+	return ok
+}
+
+// agentNames lists the built-in agents behind intro.
+func (l *loader) agentNames(intro string) string {
+	return intro + strings.Join(slices.Sorted(maps.Keys(l.o.Agents)), ", ")
+}
+
+// orList is hint, or the list of what there is.
+func orList(hint, intro string, names []string) string {
+	if hint != "" || len(names) == 0 {
+		return hint
+	}
+	if len(names) > 20 {
+		names = append(slices.Clone(names[:20]), "…")
+	}
+	return intro + strings.Join(names, ", ")
+}

@@ -1,0 +1,264 @@
+package pipeline
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// A misplaced value, or a script that does not parse (marker -1).
+type misplaced struct {
+	marker    int
+	msg, hint string
+}
+
+// form is how a parameter is written at the place of a marker.
+type form byte
+
+const (
+	formNone    form = iota
+	formBare         // a word or a part of one: "${__f1}"
+	formQuoted       // inside double quotes or a here-document: ${__f1}
+	formComment      // nothing
+)
+
+type quoted struct {
+	body   string
+	option []bool // by marker: the value begins an argument
+}
+
+// quoteScript replaces the markers in a script by parameters. It is read as bash
+// and, where it is one, as a POSIX script: `sh` is either, and both must agree.
+func quoteScript(marked string, s *scriptValues) (quoted, *misplaced) {
+	bash, err := judge(marked, s, syntax.LangBash)
+	if err != nil {
+		return quoted{}, err
+	}
+	posix, err := judge(marked, s, syntax.LangPOSIX)
+	if err == nil || err.marker >= 0 {
+		if err != nil || !slices.Equal(bash.forms, posix.forms) {
+			return quoted{}, orDisagree(err)
+		}
+	}
+	body := bash.markers.ReplaceAllStringFunc(marked, func(m string) string {
+		i := bash.number(m)
+		ref := "${" + s.name(i) + "}"
+		return map[form]string{formBare: `"` + ref + `"`, formQuoted: ref}[bash.forms[i]]
+	})
+	return quoted{body, bash.option}, nil
+}
+
+func orDisagree(err *misplaced) *misplaced {
+	if err != nil {
+		return err
+	}
+	return &misplaced{0, "sh and bash read this script differently", safely}
+}
+
+const safely = `pass it by env: {NAME: "{{ … }}"} and write "$NAME"`
+
+// A judgment says for every marker whether its place is safe, and its form there.
+type judgment struct {
+	s       *scriptValues
+	source  string
+	markers *regexp.Regexp
+	forms   []form
+	option  []bool
+	stack   []syntax.Node
+	failed  *misplaced
+}
+
+func judge(marked string, s *scriptValues, lang syntax.LangVariant) (*judgment, *misplaced) {
+	j := &judgment{
+		s: s, source: marked, markers: regexp.MustCompile(regexp.QuoteMeta(s.prefix) + `(\d+)_`),
+		forms: make([]form, len(s.values)), option: make([]bool, len(s.values)),
+	}
+	file, err := syntax.NewParser(syntax.Variant(lang), syntax.KeepComments(true)).Parse(strings.NewReader(marked), "")
+	if err != nil {
+		return nil, &misplaced{-1, "the script does not parse: " + j.markers.ReplaceAllString(err.Error(), "{{ … }}"), "check its quotes and keywords"}
+	}
+	j.backslashes()
+	syntax.Walk(file, j.visit)
+	for i, f := range j.forms {
+		if f == formNone {
+			j.refuse(i, "a value cannot stand here")
+		}
+	}
+	return j, j.failed
+}
+
+// number is the index of a marker.
+func (j *judgment) number(marker string) int {
+	n, _ := strconv.Atoi(marker[len(j.s.prefix) : len(marker)-1])
+	return n - 1
+}
+
+func (j *judgment) refuse(marker int, format string, args ...any) {
+	if j.failed == nil {
+		j.failed = &misplaced{marker, fmt.Sprintf(format, args...), safely}
+	}
+}
+
+// backslashes refuses a marker behind a backslash: that would take the quote from
+// the parameter.
+func (j *judgment) backslashes() {
+	for _, m := range j.markers.FindAllStringIndex(j.source, -1) {
+		before := j.source[:m[0]]
+		if n := len(before) - len(strings.TrimRight(before, `\`)); n%2 == 1 {
+			j.refuse(j.number(j.source[m[0]:m[1]]), "a value cannot stand behind a backslash")
+		}
+	}
+}
+
+func (j *judgment) visit(n syntax.Node) bool {
+	if n == nil {
+		j.stack = j.stack[:len(j.stack)-1]
+		return true
+	}
+	switch x := n.(type) {
+	case *syntax.Comment:
+		j.set(x.Text, formComment)
+	case *syntax.SglQuoted:
+		for _, m := range j.markers.FindAllString(x.Value, -1) {
+			j.refuse(j.number(m), "a value cannot stand in single quotes: nothing is replaced there")
+		}
+	case *syntax.Lit:
+		j.literal(x)
+	}
+	j.stack = append(j.stack, n)
+	return true
+}
+
+func (j *judgment) set(text string, f form) {
+	for _, m := range j.markers.FindAllString(text, -1) {
+		j.forms[j.number(m)] = f
+	}
+}
+
+// literal judges the markers of one piece of text by everything around it.
+func (j *judgment) literal(lit *syntax.Lit) {
+	found := j.markers.FindAllString(lit.Value, -1)
+	if len(found) == 0 {
+		return
+	}
+	why, f := "", formNone
+	switch parent := j.stack[len(j.stack)-1].(type) {
+	case *syntax.Word:
+		f = formBare
+		if r, ok := j.around(2).(*syntax.Redirect); ok && r.Hdoc == parent {
+			f = formQuoted
+		}
+	case *syntax.DblQuoted:
+		f = formQuoted
+		if parent.Dollar {
+			why = `a value cannot stand in $"…"`
+		}
+	default:
+		why = "a value cannot stand here"
+	}
+	var child syntax.Node = lit
+	for i := len(j.stack) - 1; i >= 0 && why == ""; i-- {
+		why = j.unsafe(j.stack[i], child, i)
+		child = j.stack[i]
+	}
+	if why != "" {
+		j.refuse(j.number(found[0]), "%s", why)
+		return
+	}
+	j.set(lit.Value, f)
+	j.options(lit)
+}
+
+// around is the i-th node outwards, 1 being the nearest.
+func (j *judgment) around(i int) syntax.Node {
+	if i > len(j.stack) {
+		return nil
+	}
+	return j.stack[len(j.stack)-i]
+}
+
+// unsafe says why a value may not stand in child within n, or "".
+func (j *judgment) unsafe(n, child syntax.Node, at int) string {
+	switch x := n.(type) {
+	case *syntax.File, *syntax.Stmt, *syntax.Word, *syntax.DblQuoted, *syntax.Subshell, *syntax.Block, *syntax.IfClause,
+		*syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.CaseItem, *syntax.TimeClause, *syntax.ProcSubst,
+		*syntax.TestClause, *syntax.ParenTest, *syntax.ArrayExpr:
+		return ""
+	case *syntax.CmdSubst:
+		if x.Backquotes {
+			return "a value cannot stand in backquotes; write $( … )"
+		}
+		return ""
+	case *syntax.CallExpr:
+		return callProblem(x, child)
+	case *syntax.DeclClause:
+		return declProblem(x)
+	case *syntax.Assign:
+		return assignProblem(x, child)
+	case *syntax.ArrayElem:
+		if child == syntax.Node(x.Value) {
+			return ""
+		}
+	case *syntax.Redirect:
+		return redirectProblem(x, child, j.stack[at-1])
+	case *syntax.BinaryCmd:
+		if (x.Op == syntax.Pipe || x.Op == syntax.PipeAll) && child == syntax.Node(x.X) && readsProgram(x.Y) {
+			return "a value cannot be piped into a command that runs what it reads"
+		}
+		return ""
+	case *syntax.FuncDecl:
+		if child == syntax.Node(x.Body) {
+			return ""
+		}
+	case *syntax.WordIter:
+		if child != syntax.Node(x.Name) {
+			return ""
+		}
+	case *syntax.BinaryTest:
+		return testProblem(x)
+	case *syntax.UnaryTest:
+		return unaryProblem(x)
+	case *syntax.ParamExp:
+		return "a value cannot stand in ${ … } or behind a dollar sign"
+	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+		return "a value cannot stand in arithmetic: a shell would run what it finds in it"
+	}
+	return "a value cannot stand here"
+}
+
+// options marks the values that begin an argument of a command, and could be taken
+// for an option.
+func (j *judgment) options(lit *syntax.Lit) {
+	at := len(j.stack) - 1
+	if q, ok := j.stack[at].(*syntax.DblQuoted); ok {
+		if q.Parts[0] != syntax.WordPart(lit) {
+			return
+		}
+		at--
+	} else if w, ok := j.stack[at].(*syntax.Word); !ok || w.Parts[0] != syntax.WordPart(lit) {
+		return
+	}
+	w, ok := j.stack[at].(*syntax.Word)
+	if !ok || at == 0 {
+		return
+	}
+	call, ok := j.stack[at-1].(*syntax.CallExpr)
+	if !ok || !takesOptions(call, w) {
+		return
+	}
+	if q, ok := w.Parts[0].(*syntax.DblQuoted); ok && len(q.Parts) == 0 {
+		return
+	}
+	for rest := lit.Value; ; {
+		m := j.markers.FindStringIndex(rest)
+		if m == nil || m[0] != 0 {
+			return
+		}
+		j.option[j.number(rest[:m[1]])] = true
+		rest = rest[m[1]:]
+	}
+}

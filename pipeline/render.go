@@ -1,0 +1,456 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/template"
+	"text/template/parse"
+)
+
+// Data is what a template sees: inputs, secrets, env, run and steps by their names.
+// Values are what DecodeJSON returns, texts, numbers and booleans. A Renderer does
+// not change it.
+type Data map[string]any
+
+// Funcs are the template functions that only a run can provide.
+type Funcs struct {
+	// File returns the text of a file of the project, for a computed path.
+	File func(path string) (string, error)
+	// Transcript returns what the agent of a step said and did.
+	Transcript func(step string) (string, error)
+}
+
+// NeedState says how the steps that a step waited for have ended, for the functions
+// of a condition.
+type NeedState struct {
+	Failed    bool // one of them failed and was not tolerated
+	Cancelled bool // the run or one of them was cancelled
+}
+
+// A Renderer renders the templates of one plan. It may be used concurrently.
+type Renderer struct {
+	file    string
+	parser  map[string]any // function names, for the parser
+	base    *template.Template
+	outputs []Var
+	// ready holds the templates of the plan; others are parsed when they are asked for.
+	ready map[mode]map[string]*executable
+}
+
+type mode byte
+
+const (
+	modeText mode = iota
+	modeCondition
+	modeScript
+	modeValue // one value with its type
+)
+
+// An executable is a template made ready for one mode.
+type executable struct {
+	p      *parsed
+	t      *template.Template
+	single bool // it is one action: its value has a type
+}
+
+// NewRenderer parses the templates of a plan, which may have been read back from
+// its JSON, once. The error is an Errors when they do not parse.
+func NewRenderer(p *Plan, f Funcs) (*Renderer, error) {
+	functions := functionMap()
+	maps.Copy(functions, map[string]any{"file": frozen(p.Files, f.File), hiddenOut: emit, hiddenTick: tick})
+	if f.Transcript != nil {
+		functions["transcript"] = f.Transcript
+	}
+	for _, name := range stateFunctions() {
+		functions[name] = stateFunction(name)
+	}
+	r := &Renderer{
+		file: p.File, parser: knownFunctions(), outputs: p.Outputs, ready: map[mode]map[string]*executable{},
+		base: template.New("").Option("missingkey=error").Funcs(functions),
+	}
+	for _, name := range stateFunctions() {
+		r.parser[name] = true
+	}
+	var errs Errors
+	eachTemplate(p, func(t Text, m mode) {
+		var e Error
+		if err := r.add(t, m); errors.As(err, &e) {
+			errs = append(errs, e)
+		}
+	})
+	if errs = sorted(errs); len(errs) > 0 {
+		return nil, errs
+	}
+	return r, nil
+}
+
+// frozen is `file`: what the plan has frozen comes first.
+func frozen(files map[string]string, read func(string) (string, error)) func(string) (string, error) {
+	return func(path string) (string, error) {
+		if s, ok := files[path]; ok {
+			return s, nil
+		}
+		if read == nil {
+			return "", fmt.Errorf("file %q cannot be read here", shorten(path))
+		}
+		s, err := read(path)
+		if err != nil {
+			return "", err
+		}
+		return checkLen(s)
+	}
+}
+
+// eachTemplate calls f for every template of the plan, as it will be rendered.
+func eachTemplate(p *Plan, f func(Text, mode)) {
+	vars := func(vs []Var, m mode) {
+		for _, v := range vs {
+			f(v.Value, m)
+		}
+	}
+	vars(p.Env, modeText)
+	vars(p.Outputs, modeValue)
+	for _, a := range p.Agents {
+		vars(a.Env, modeText)
+	}
+	one := func(t *Text, m mode) {
+		if t != nil {
+			f(*t, m)
+		}
+	}
+	p.Walk(func(_ string, s *Step) {
+		one(s.Prompt, modeText)
+		one(s.Cwd, modeText)
+		one(s.If, modeCondition)
+		one(s.Run, modeScript)
+		vars(s.Env, modeText)
+	})
+}
+
+func (r *Renderer) add(t Text, m mode) error {
+	if m != modeCondition && literal(t.Src) || r.ready[m][t.Src] != nil {
+		return nil
+	}
+	x, err := r.prepare(t, m)
+	if err != nil {
+		return err
+	}
+	if r.ready[m] == nil {
+		r.ready[m] = map[string]*executable{}
+	}
+	r.ready[m][t.Src] = x
+	return nil
+}
+
+// prepare parses a template and puts the calls into it that bound and collect what
+// it renders.
+func (r *Renderer) prepare(t Text, m mode) (*executable, error) {
+	p, err := parseText(t, r.parser)
+	if m == modeCondition {
+		p, err = parseCondition(t, r.parser)
+	}
+	if err != nil {
+		return nil, r.named(err)
+	}
+	x := &executable{p: p, single: onlyAction(p.tree) != nil && len(p.tree.Root.Nodes) == 1}
+	instrument(p)
+	x.t, err = r.base.New("").AddParseTree("t", p.tree)
+	return x, err
+}
+
+// named gives an error about a template the pipeline's file.
+func (r *Renderer) named(err error) error {
+	var e Error
+	if errors.As(err, &e) && e.File == "" {
+		e.File = r.file
+		return e
+	}
+	return err
+}
+
+func (r *Renderer) find(t Text, m mode) (*executable, error) {
+	if x := r.ready[m][t.Src]; x != nil {
+		return x, nil
+	}
+	return r.prepare(t, m)
+}
+
+// Text renders a template. An error is an Error with the place inside the YAML.
+func (r *Renderer) Text(t Text, d Data) (string, error) {
+	if literal(t.Src) {
+		return t.Src, nil
+	}
+	e := execution{mode: modeText}
+	if err := r.run(t, d, &e); err != nil {
+		return "", err
+	}
+	return e.out.String(), nil
+}
+
+// Condition evaluates an `if`. Anything but a boolean is an error.
+func (r *Renderer) Condition(t Text, d Data, needs NeedState) (bool, error) {
+	e := execution{mode: modeCondition, needs: needs}
+	if err := r.run(t, d, &e); err != nil {
+		return false, err
+	}
+	if v, ok := e.value.(bool); ok {
+		return v, nil
+	}
+	what := kindName(e.value)
+	if s, ok := e.value.(string); ok {
+		what = fmt.Sprintf("the text %q", shorten(s))
+	}
+	return false, textError(r.file, t, 0, "compare it: eq … \"…\", gt … 0, not (empty …)", "`if` is "+what+", not true or false")
+}
+
+// Outputs renders the outputs of the pipeline. A template that is one action keeps
+// the type of its value; any other is text.
+func (r *Renderer) Outputs(d Data) (map[string]any, error) {
+	out := make(map[string]any, len(r.outputs))
+	var errs Errors
+	for _, v := range r.outputs {
+		value, err := r.value(v.Value, d)
+		var e Error
+		if errors.As(err, &e) {
+			errs = append(errs, e)
+			continue
+		}
+		out[v.Name] = value
+	}
+	if len(errs) > 0 {
+		return nil, sorted(errs)
+	}
+	return out, nil
+}
+
+func (r *Renderer) value(t Text, d Data) (any, error) {
+	if literal(t.Src) {
+		return t.Src, nil
+	}
+	x, err := r.find(t, modeValue)
+	if err != nil {
+		return nil, err
+	}
+	e := execution{mode: modeText}
+	if x.single {
+		e.mode = modeValue
+	}
+	if err := r.execute(x, t, d, &e); err != nil {
+		return nil, err
+	}
+	if !x.single {
+		return e.out.String(), nil
+	}
+	if err := measure(e.value); err != nil {
+		return nil, textError(r.file, t, 0, "", err.Error())
+	}
+	return e.value, nil
+}
+
+func (r *Renderer) run(t Text, d Data, e *execution) error {
+	x, err := r.find(t, e.mode)
+	if err != nil {
+		return err
+	}
+	return r.execute(x, t, d, e)
+}
+
+func (r *Renderer) execute(x *executable, t Text, d Data, e *execution) error {
+	// The state goes with the data: functions are shared by all renderings.
+	data := make(Data, len(d)+1)
+	maps.Copy(data, d)
+	data[hiddenState] = e
+	if err := x.t.Execute(&e.out, data); err != nil {
+		return r.explain(x, t, err)
+	}
+	return nil
+}
+
+// explain turns an error of text/template into one with a place.
+func (r *Renderer) explain(x *executable, t Text, err error) error {
+	p := &parsed{text: t, wrote: x.p.wrote, shift: x.p.shift}
+	m := failedAt.FindStringSubmatch(err.Error())
+	if m == nil {
+		return r.named(p.err(parse.Pos(p.shift), "", rootCause(err).Error()))
+	}
+	line, _ := strconv.Atoi(m[1])
+	col, _ := strconv.Atoi(m[2])
+	msg := m[3]
+	var exec template.ExecError
+	if cause := rootCause(err); errors.As(err, &exec) && cause.Error() != exec.Err.Error() {
+		msg = cause.Error()
+	}
+	hint := ""
+	if k := missingKey.FindStringSubmatch(msg); k != nil {
+		msg, hint = "there is no value `"+k[1]+"`", "when it may be missing: get DICT \""+k[1]+"\", hasKey, or dig"
+	}
+	return r.named(p.err(parse.Pos(lineOffset(p.wrote, line)+col), hint, msg))
+}
+
+// rootCause returns what a function of a template returned as its error.
+func rootCause(err error) error {
+	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
+		err = next
+	}
+	return err
+}
+
+// What text/template writes when it fails. They are never written to.
+var (
+	failedAt   = regexp.MustCompile(`(?s)^template: t:(\d+):(\d+): executing "t" at <.*?>: (.*)$`)
+	missingKey = regexp.MustCompile(`^map has no entry for key "(.*)"$`)
+)
+
+// An execution is the state of one rendering.
+type execution struct {
+	mode   mode
+	needs  NeedState
+	out    limited
+	ticks  int
+	value  any // of a condition or output
+	script *scriptValues
+}
+
+var errOutput = fmt.Errorf("the result is longer than %d MiB", MaxRenderedBytes>>20)
+
+// limited is a buffer that takes MaxRenderedBytes.
+type limited struct{ strings.Builder }
+
+func (w *limited) Write(p []byte) (int, error) {
+	if w.Len()+len(p) > MaxRenderedBytes {
+		return 0, errOutput
+	}
+	return w.Builder.Write(p)
+}
+
+// The names of what is put into templates behind the author's back. The author
+// cannot write them: the parser knows no such function, and no name has a NUL.
+const (
+	hiddenState = "\x00state"
+	hiddenOut   = "__out"
+	hiddenTick  = "__tick"
+)
+
+func (d Data) execution() *execution { return d[hiddenState].(*execution) }
+
+// emit ends every action: it prints the value, or keeps it. at is the action's place.
+func emit(d Data, at int, v any) (string, error) {
+	e := d.execution()
+	switch e.mode {
+	case modeCondition, modeValue:
+		e.value = v
+		return "", nil
+	}
+	s, err := asText(v)
+	if err != nil || e.mode != modeScript {
+		return s, err
+	}
+	return e.script.add(s, at)
+}
+
+// tick counts the turns of all loops.
+func tick(d Data) (string, error) {
+	e := d.execution()
+	if e.ticks++; e.ticks > MaxTicks {
+		return "", fmt.Errorf("the loops take more than %d turns", MaxTicks)
+	}
+	return "", nil
+}
+
+func stateFunctions() []string { return []string{"always", "failed", "succeeded"} }
+
+func stateFunction(name string) func(Data) bool {
+	return func(d Data) bool {
+		switch n := d.execution().needs; name {
+		case "failed":
+			return n.Failed
+		case "succeeded":
+			return !n.Failed && !n.Cancelled
+		}
+		return true
+	}
+}
+
+// instrument rewrites a tree: every action that prints goes through emit, every
+// loop through tick, and the functions of a condition get the data.
+func instrument(p *parsed) {
+	instrumentList(p, p.tree.Root)
+	eachPipe(p.tree.Root, func(x *parse.PipeNode) {
+		for _, c := range x.Cmds {
+			passState(p.tree, c)
+		}
+	})
+}
+
+func instrumentList(p *parsed, list *parse.ListNode) {
+	if list == nil {
+		return
+	}
+	for _, n := range list.Nodes {
+		if a, ok := n.(*parse.ActionNode); ok && len(a.Pipe.Decl) == 0 {
+			at := &parse.NumberNode{NodeType: parse.NodeNumber, Pos: a.Pos, IsInt: true, Int64: int64(a.Pos), Text: strconv.Itoa(int(a.Pos))}
+			a.Pipe.Cmds = append(a.Pipe.Cmds, call(p.tree, a.Pos, hiddenOut, root(a.Pos), at))
+		}
+		if b := branchOf(n); b != nil {
+			instrumentList(p, b.List)
+			instrumentList(p, b.ElseList)
+		}
+		if x, ok := n.(*parse.RangeNode); ok {
+			pipe := &parse.PipeNode{NodeType: parse.NodePipe, Pos: x.Pos, Line: x.Line, Cmds: []*parse.CommandNode{call(p.tree, x.Pos, hiddenTick, root(x.Pos))}}
+			first := &parse.ActionNode{NodeType: parse.NodeAction, Pos: x.Pos, Line: x.Line, Pipe: pipe}
+			x.List.Nodes = append([]parse.Node{first}, x.List.Nodes...)
+		}
+	}
+}
+
+func root(pos parse.Pos) *parse.VariableNode {
+	return &parse.VariableNode{NodeType: parse.NodeVariable, Pos: pos, Ident: []string{"$"}}
+}
+
+func call(t *parse.Tree, pos parse.Pos, name string, args ...parse.Node) *parse.CommandNode {
+	id := parse.NewIdentifier(name).SetTree(t).SetPos(pos)
+	return &parse.CommandNode{NodeType: parse.NodeCommand, Pos: pos, Args: append([]parse.Node{id}, args...)}
+}
+
+// passState gives `failed` and its like the data: as a command, or in parentheses as
+// an argument.
+func passState(t *parse.Tree, c *parse.CommandNode) {
+	for i, a := range c.Args {
+		id, ok := a.(*parse.IdentifierNode)
+		if !ok || !isState(id.Ident) {
+			continue
+		}
+		if i == 0 {
+			c.Args = append([]parse.Node{id, root(id.Pos)}, c.Args[1:]...)
+			return
+		}
+		c.Args[i] = &parse.PipeNode{NodeType: parse.NodePipe, Pos: id.Pos, Cmds: []*parse.CommandNode{call(t, id.Pos, id.Ident, root(id.Pos))}}
+	}
+}
+
+func isState(name string) bool {
+	for _, s := range stateFunctions() {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}
+
+// handles reports whether a condition asks how the steps before have ended.
+func handles(p *parsed) bool {
+	found := false
+	eachPipe(p.tree.Root, func(x *parse.PipeNode) {
+		for _, c := range x.Cmds {
+			for _, a := range c.Args {
+				id, ok := a.(*parse.IdentifierNode)
+				found = found || ok && isState(id.Ident)
+			}
+		}
+	})
+	return found
+}

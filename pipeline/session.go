@@ -1,0 +1,118 @@
+package pipeline
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// session decodes `session: new` and {continue: STEP} or {fork: STEP}.
+func (l *loader) session(nd *node, n *yaml.Node) {
+	nd.sessAt = place(n)
+	if n.Kind == yaml.ScalarNode {
+		switch s, _ := l.text(n, "`session`"); s {
+		case "new":
+		case "continue":
+			l.failNode(n, "name the step: session: {continue: STEP}", "`session: continue` without a step is not built yet in this version")
+		case "fork":
+			l.failNode(n, "name the step: session: {fork: STEP}", "`session: fork` needs a step")
+		case "":
+		default:
+			l.failNode(n, "write new, {continue: STEP} or {fork: STEP}", "unknown `session` %q", shorten(s))
+		}
+		return
+	}
+	entries := l.entries(n, "`session`", MaxKeys)
+	if n.Kind == yaml.MappingNode && len(entries) != 1 {
+		l.failNode(n, "write {continue: STEP} or {fork: STEP}", "`session` must name one step")
+	}
+	for _, e := range entries {
+		mode := SessionMode(e.key)
+		if mode != SessionContinue && mode != SessionFork {
+			l.unknownKey(e.at, "`session`", []string{string(SessionContinue), string(SessionFork)})
+			continue
+		}
+		if step := l.plain(e.val, "`session."+e.key+"`"); step != "" {
+			nd.step.Session = Session{Mode: mode, Step: step}
+			nd.sessAt = place(e.val)
+		}
+	}
+}
+
+// bindSession finds the step whose session nd continues or forks, and makes nd need it.
+func (l *loader) bindSession(nd *node) {
+	s := nd.step.Session
+	if s.Mode == SessionNew {
+		return
+	}
+	target := l.visible(nd, s.Step)
+	switch {
+	case target == nil:
+		l.unknownStep(nd, s.Step, l.at(nd.sessAt))
+		return
+	case target == nd:
+		l.fail(nd.sessAt, "", "step `%s` cannot %s its own session", nd.step.ID, s.Mode)
+		return
+	case target.step.Kind != KindPrompt:
+		l.fail(nd.sessAt, "name a step with `prompt`", "step `%s` has no session", s.Step)
+		return
+	}
+	nd.target = target
+	l.need(nd, target, l.at(nd.sessAt))
+	nd.ref(s.Step)
+}
+
+// sessions checks the agents of every session and finds where each began.
+func (l *loader) sessions(sc *scope) {
+	for _, nd := range sc.steps {
+		if nd.inner != nil {
+			l.sessions(nd.inner)
+		}
+		if nd.target == nil {
+			continue
+		}
+		l.sessionAgent(nd)
+		nd.step.Session.Root = began(nd.target)
+	}
+}
+
+// began returns the path of the step that began the session which nd works in. A
+// fork begins a session of its own.
+func began(nd *node) string {
+	for i := 0; nd.target != nil && nd.step.Session.Mode == SessionContinue && i <= MaxSteps; i++ {
+		nd = nd.target
+	}
+	return nd.path
+}
+
+func (l *loader) sessionAgent(nd *node) {
+	mine, theirs := l.plan.Agents[nd.step.Agent].Use, l.plan.Agents[nd.target.step.Agent].Use
+	s := nd.step.Session
+	if mine == "" || theirs == "" {
+		return // reported as an unknown agent
+	}
+	if mine != theirs {
+		l.fail(nd.sessAt, "use the same agent, or hand over by {{ transcript \""+s.Step+"\" }}", "step `%s` uses %s, but the session of `%s` belongs to %s", nd.step.ID, mine, s.Step, theirs)
+		return
+	}
+	info := l.o.Agents[mine]
+	if s.Mode == SessionContinue && !info.Resume || s.Mode == SessionFork && !info.Fork {
+		l.fail(nd.sessAt, l.able(s.Mode), "%s cannot %s a session", mine, s.Mode)
+	}
+}
+
+// able lists the agents that have a session mode.
+func (l *loader) able(mode SessionMode) string {
+	var can []string
+	for _, name := range slices.Sorted(maps.Keys(l.o.Agents)) {
+		if info := l.o.Agents[name]; mode == SessionContinue && info.Resume || mode == SessionFork && info.Fork {
+			can = append(can, name)
+		}
+	}
+	if len(can) == 0 {
+		return "no agent can; hand over by {{ transcript \"STEP\" }}"
+	}
+	return "agents that can: " + strings.Join(can, ", ")
+}

@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// syntaxError reports what yaml.v3 says in words for the author of the file.
+// yaml.v3 gives a line at best, and for some mistakes the wrong one.
+func (l *loader) syntaxError(err error) {
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	line := 1
+	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(msg); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		msg = msg[len(m[0]):]
+	}
+	line = max(1, min(line, len(l.lines)))
+	if name, ok := between(msg, "unknown anchor '"); ok {
+		l.fail(l.find("*"+name, line), "define it first: &"+name, "unknown anchor *%s", name)
+		return
+	}
+	if l.tabs(line) || l.unclosed(msg) || l.plainScalar(line) {
+		return
+	}
+	l.fail(Pos{line, indentOf(l.line(line)) + 1}, "check the indentation and the quotes here and in the lines before", "not valid YAML: %s", msg)
+}
+
+func between(msg, prefix string) (string, bool) {
+	_, rest, ok := strings.Cut(msg, prefix)
+	if !ok {
+		return "", false
+	}
+	return rest[:max(0, strings.IndexByte(rest, '\''))], true
+}
+
+// find returns the first place of text, or the start of a line when there is none.
+func (l *loader) find(text string, line int) Pos {
+	if at := strings.Index(string(l.src), text); at >= 0 {
+		return l.posAt(at)
+	}
+	return Pos{line, 1}
+}
+
+// tabs looks for indentation by tabs at or next to the line of a syntax error.
+func (l *loader) tabs(line int) bool {
+	for _, n := range []int{line, line + 1, line - 1} {
+		text := l.line(n)
+		if i := strings.IndexByte(text[:len(text)-len(strings.TrimLeft(text, " \t"))], '\t'); i >= 0 {
+			l.fail(Pos{n, i + 1}, "", "tabs cannot indent YAML; use spaces")
+			return true
+		}
+	}
+	return false
+}
+
+// unclosed finds the opening of a quote or bracket that nothing closes: yaml.v3
+// names the end of the file.
+func (l *loader) unclosed(msg string) bool {
+	switch {
+	case strings.Contains(msg, "unexpected end of stream"), strings.Contains(msg, "document indicator"):
+		if at := l.openQuote(); at >= 0 {
+			l.fail(l.posAt(at), "close it on the same line, or use a block: key: |", "this quote is never closed")
+			return true
+		}
+	case strings.Contains(msg, "did not find expected ',' or"):
+		if at := l.openBracket(); at >= 0 {
+			l.fail(l.posAt(at), "close it, or separate the elements by commas", "this %q is not closed before the next key", l.src[at])
+			return true
+		}
+	}
+	return false
+}
+
+// openQuote returns where a value starts with a quote that has no end, or -1.
+func (l *loader) openQuote() int {
+	starts := regexp.MustCompile(`(?m)(?:[:\-\[,{]\s+|[\[{]|^\s*)(["'])`)
+	src := string(l.src)
+	for at := 0; at < len(src); {
+		m := starts.FindStringSubmatchIndex(src[at:])
+		if m == nil {
+			return -1
+		}
+		open := at + m[2]
+		end := quoteEnd(src, open)
+		if end < 0 {
+			return open
+		}
+		at = end + 1
+	}
+	return -1
+}
+
+// quoteEnd returns where the quoted scalar that begins at open ends, or -1.
+func quoteEnd(src string, open int) int {
+	q := src[open]
+	for i := open + 1; i < len(src); i++ {
+		switch {
+		case q == '"' && src[i] == '\\':
+			i++
+		case src[i] != q:
+		case q == '\'' && i+1 < len(src) && src[i+1] == q:
+			i++
+		default:
+			return i
+		}
+	}
+	return -1
+}
+
+// openBracket returns the last opening bracket of a value that the rest of its
+// line does not close, or -1.
+func (l *loader) openBracket() int {
+	for i := len(l.lines) - 1; i >= 0; i-- {
+		text := l.line(i + 1)
+		m := regexp.MustCompile(`[:\-]\s+([\[{])`).FindStringSubmatchIndex(text)
+		if m == nil {
+			continue
+		}
+		part := text[m[2]:]
+		if strings.Count(part, "[")+strings.Count(part, "{") > strings.Count(part, "]")+strings.Count(part, "}") {
+			return l.lines[i] + m[2]
+		}
+	}
+	return -1
+}
+
+// plainScalar explains the two ways in which an unquoted value goes wrong.
+func (l *loader) plainScalar(line int) bool {
+	for _, n := range []int{line, line + 1, line - 1} {
+		text := l.line(n)
+		m := regexp.MustCompile(`^\s*(?:- )?[\w"'.-]+:\s+(\S.*)$`).FindStringSubmatchIndex(text)
+		if m == nil {
+			continue
+		}
+		value, pos := text[m[2]:], Pos{n, utf8.RuneCountInString(text[:m[2]]) + 1}
+		switch {
+		case strings.HasPrefix(value, "{{"):
+			l.fail(pos, `quote templates: "{{ … }}"`, "`{{` begins a YAML mapping here")
+			return true
+		case strings.ContainsRune("@`%", rune(value[0])):
+			l.fail(pos, "quote the value", "a value cannot begin with %q", value[0])
+			return true
+		case !strings.ContainsRune("\"'|>[{&*!#", rune(value[0])) && strings.Contains(value, ": "):
+			l.fail(pos, "quote text that contains `: `", "`: ` inside of an unquoted value")
+			return true
+		}
+	}
+	return false
+}
+
+func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }

@@ -1,0 +1,62 @@
+package steps
+
+import (
+	"encoding/json"
+	"time"
+
+	"flow/pipeline/dag"
+	"flow/state"
+)
+
+// Outputs evaluates the pipeline's outputs over a machine that is done.
+func (x *Executor) Outputs(m *dag.Machine) (map[string]any, error) {
+	inputs := map[string]dag.Input{}
+	for i := range x.Plan.Steps {
+		id := x.Plan.Steps[i].ID
+		inputs[id] = m.Input(id)
+	}
+	steps, err := x.stepsData(inputs)
+	if err != nil {
+		return nil, err
+	}
+	return x.renderer.Outputs(x.base(steps))
+}
+
+// NativeSession is a session of an agent that an attempt used.
+type NativeSession struct {
+	Path    string
+	Session string
+	Started time.Time
+}
+
+// Sessions lists the native sessions among a run's records, each once for each
+// step, in the order in which they became known.
+func Sessions(records []state.Record) []NativeSession {
+	var all []NativeSession
+	seen := map[[2]string]bool{}
+	add := func(path, session string, at time.Time) {
+		if key := [2]string{path, session}; session != "" && !seen[key] {
+			seen[key] = true
+			all = append(all, NativeSession{path, session, at})
+		}
+	}
+	for _, r := range records {
+		switch r.Type {
+		case recordFact:
+			var f dag.Fact
+			if json.Unmarshal(r.Data, &f) != nil {
+				continue
+			}
+			add(f.Path, f.Session, r.Time)
+			if res, err := DecodeResult(f.Result); err == nil {
+				add(f.Path, res.Session, r.Time)
+			}
+		case recordSession:
+			var s SessionSeen
+			if json.Unmarshal(r.Data, &s) == nil {
+				add(s.Path, s.Session, r.Time)
+			}
+		}
+	}
+	return all
+}

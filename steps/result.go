@@ -1,0 +1,96 @@
+package steps
+
+import (
+	"encoding/json"
+	"fmt"
+	"unicode/utf8"
+
+	"flow/agents"
+)
+
+// inlineMax is the longest text, in bytes, that stands in a fact itself. Longer
+// ones are blobs: facts stay small enough for any journal or workflow engine.
+const inlineMax = 16 << 10
+
+// Result is what one attempt of a step leaves: the data of its fact. Usage, cost
+// and duration add up over the step's attempts.
+type Result struct {
+	Agent   string `json:"agent,omitempty"` // the profile's name
+	Use     string `json:"use,omitempty"`   // the agent behind it
+	Model   string `json:"model,omitempty"`
+	Version string `json:"version,omitempty"` // of the agent's CLI
+	// Session is the native session; Began says that its history holds the prompt.
+	Session string `json:"session,omitempty"`
+	Began   bool   `json:"began,omitempty"`
+	// SessionUsage is the session's running total, for agents that count so.
+	SessionUsage *agents.Usage `json:"sessionUsage,omitempty"`
+
+	Text   Content         `json:"text,omitzero"`
+	Output json.RawMessage `json:"output,omitempty"`
+	Stdout Content         `json:"stdout,omitzero"` // of a shell step
+	Stderr string          `json:"stderr,omitempty"`
+	Exit   *int            `json:"exit,omitempty"`
+
+	Error string `json:"error,omitempty"`
+	Cause string `json:"cause,omitempty"`
+	Hint  string `json:"hint,omitempty"`
+
+	Usage      *agents.Usage `json:"usage,omitempty"`
+	CostUSD    *float64      `json:"costUsd,omitempty"`
+	DurationMS int64         `json:"durationMs"`
+	Leftovers  []string      `json:"leftovers,omitempty"` // processes that outlived the step's own and were ended
+}
+
+// Content is a text that is kept inline while it is small and as a blob beyond.
+type Content struct {
+	Inline string `json:"inline,omitempty"`
+	Blob   string `json:"blob,omitempty"`
+	Size   int64  `json:"size,omitempty"` // bytes, of a blob
+	Cut    bool   `json:"cut,omitempty"`  // the text was longer than flow keeps
+}
+
+// IsZero reports whether there is no text.
+func (c Content) IsZero() bool { return c == Content{} }
+
+// A BlobStore keeps texts by their content; *state.Run is one.
+type BlobStore interface {
+	PutBlob(data []byte) (string, error)
+	Blob(ref string) ([]byte, error)
+}
+
+func store(b BlobStore, text string) (Content, error) {
+	if len(text) <= inlineMax && utf8.ValidString(text) {
+		return Content{Inline: text}, nil
+	}
+	ref, err := b.PutBlob([]byte(text))
+	return Content{Blob: ref, Size: int64(len(text))}, err
+}
+
+// Load returns the text of c.
+func (c Content) Load(blobs interface{ Blob(string) ([]byte, error) }) (string, error) {
+	if c.Blob == "" {
+		return c.Inline, nil
+	}
+	data, err := blobs.Blob(c.Blob)
+	return string(data), err
+}
+
+// DecodeResult reads the data of a fact; none gives a zero Result.
+func DecodeResult(data json.RawMessage) (Result, error) {
+	var r Result
+	if len(data) == 0 {
+		return r, nil
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return r, fmt.Errorf("a step's recorded result cannot be read: %w", err)
+	}
+	return r, nil
+}
+
+func (r Result) encode() json.RawMessage {
+	data, err := json.Marshal(r)
+	if err != nil { // Output is the only field that could be bad, and it was validated
+		panic(err)
+	}
+	return data
+}
