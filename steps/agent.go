@@ -59,7 +59,7 @@ func (a *attempt) request() agents.Request {
 // match the schema is given back to the agent once.
 func (a *attempt) settle(ctx context.Context, req agents.Request, out agents.Outcome) (dag.Fact, error) {
 	profile := a.x.Plan.Agents[a.step.Agent]
-	r := Result{Agent: a.step.Agent, Use: profile.Use}
+	r := Result{Agent: a.step.Agent, Use: profile.Use, Model: profile.Model}
 	for repaired := false; ; repaired = true {
 		if err := a.add(&r, out); err != nil {
 			return dag.Fact{}, err

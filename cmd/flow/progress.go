@@ -101,7 +101,7 @@ func spent(f dag.Fact) []string {
 		parts = append(parts, fmt.Sprintf("$%.4f", *r.CostUSD))
 	}
 	if n := len(r.Leftovers); n > 0 {
-		parts = append(parts, fmt.Sprintf("%d leftover processes ended", n))
+		parts = append(parts, plural(n, "leftover process")+" ended")
 	}
 	return parts
 }
@@ -156,12 +156,24 @@ func failure(s stepReport, skipped int) string {
 		text += " failed: " + *s.Error
 	}
 	if skipped > 0 {
-		text += fmt.Sprintf("; %d steps that need it were skipped", skipped)
+		text += "; skipped for it: " + plural(skipped, "step")
 	}
 	if s.Hint != nil {
 		text += "\nhint: " + *s.Hint
 	}
 	return text
+}
+
+// plural counts things: "1 step", "2 steps", "2 processes".
+func plural(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "s"):
+		thing += "es"
+	default:
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 func total(r *report) string {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -108,6 +109,9 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 		content = res.Stdout
 	}
 	text, err := content.Load(b)
+	if res.Exit != nil {
+		text = strings.TrimRight(text, "\n") // as templates see it
+	}
 	if !content.IsZero() {
 		out.Text = &text
 	}

@@ -162,7 +162,7 @@ func linesCommand(ts *testscript.TestScript, _ bool, args []string) {
 	re := regexp.MustCompile(args[2])
 	got := 0
 	for line := range strings.Lines(ts.ReadFile(args[1])) {
-		if re.MatchString(line) {
+		if re.MatchString(strings.TrimSuffix(line, "\n")) {
 			got++
 		}
 	}
