@@ -55,7 +55,7 @@ func (a *app) events(name, step, output string, follow bool) error {
 	}
 	out := bufio.NewWriter(a.stdout)
 	show := a.eventPrinter(out, output, step)
-	if !follow {
+	if !follow || v.Summary().Status != state.StatusRunning {
 		return errors.Join(v.Events(show), out.Flush())
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

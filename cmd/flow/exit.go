@@ -45,6 +45,10 @@ func (a *app) report(err error) int {
 		return exitPreflight
 	}
 	fmt.Fprintf(a.stderr, "flow: %v\n", err)
+	var broken *state.Error
+	if errors.As(err, &broken) && broken.Hint != "" {
+		fmt.Fprintf(a.stderr, "hint: %s\n", broken.Hint)
+	}
 	return exitCode(err)
 }
 
