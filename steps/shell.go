@@ -75,53 +75,62 @@ func (a *attempt) command(s pipeline.Script) (path string, args []string, err er
 
 // shellFact says what a script's end means.
 func (a *attempt) shellFact(ctx context.Context, stdout string, res proc.Result) (dag.Fact, error) {
-	r := Result{Leftovers: res.Leftovers}
-	if res.Err != nil {
-		return a.failed(&agents.Problem{Cause: agents.CauseSpawn, Message: res.Err.Error()}, r), nil
-	}
 	text, cut, err := readHead(stdout, outputMax)
 	if err != nil {
 		return dag.Fact{}, err
 	}
+	r := Result{Leftovers: res.Leftovers, Stderr: tail(res.StderrTail, stderrMax)}
 	if r.Stdout, err = store(a.x.Store, text); err != nil {
 		return dag.Fact{}, err
 	}
 	r.Stdout.Cut = cut
-	r.Stderr = tail(res.StderrTail, stderrMax)
-	r.Exit = &res.Code
-	switch intent(ctx) {
-	case agents.IntentTimeout:
-		return a.failed(&agents.Problem{Cause: agents.CauseTimeout, Message: "timed out after " + a.step.Timeout.String()}, r), nil
-	case agents.IntentCancel:
-		if res.Code != 0 {
-			return a.stopped(context.Cause(ctx).Error(), r), nil
-		}
-	case agents.IntentNone, agents.IntentIdle, agents.IntentPolicy:
+	if res.Err == nil {
+		r.Exit = &res.Code
 	}
-	if p := shellProblem(res); p != nil {
-		return a.failed(p, r), nil
+	problem := a.shellProblem(ctx, res)
+	switch {
+	case problem == nil:
+		return a.shellOutput(text, r), nil
+	case problem.Cause == agents.CauseCancelled:
+		return a.stopped(problem.Message, r), nil
+	default:
+		return a.failed(problem, r), nil
 	}
-	if len(a.step.Output) > 0 {
-		output, err := agents.ParseAnswer(text)
-		if err == nil {
-			err = pipeline.ValidateJSON(a.step.Output, output)
-		}
-		if err != nil {
-			return a.failed(&agents.Problem{Cause: agents.CauseSchema, Message: "its output does not match the schema: " + err.Error()}, r), nil
-		}
-		r.Output = output
-	}
-	return a.succeeded(r), nil
 }
 
-func shellProblem(res proc.Result) *agents.Problem {
+// shellOutput validates what the script printed, where the step has a schema.
+func (a *attempt) shellOutput(text string, r Result) dag.Fact {
+	if len(a.step.Output) == 0 {
+		return a.succeeded(r)
+	}
+	output, err := agents.ParseAnswer(text)
+	if err == nil {
+		err = pipeline.ValidateJSON(a.step.Output, output)
+	}
+	if err != nil {
+		return a.failed(&agents.Problem{Cause: agents.CauseSchema, Message: "its output does not match the schema: " + err.Error()}, r)
+	}
+	r.Output = output
+	return a.succeeded(r)
+}
+
+// shellProblem says why the script did not succeed, nil if it did. A script that
+// succeeded before flow could end it has succeeded.
+func (a *attempt) shellProblem(ctx context.Context, res proc.Result) *agents.Problem {
+	why := intent(ctx)
 	switch {
+	case res.Err == nil && res.Code == 0:
+		return nil
+	case why == agents.IntentTimeout:
+		return &agents.Problem{Cause: agents.CauseTimeout, Message: "timed out after " + a.step.Timeout.String()}
+	case why != agents.IntentNone:
+		return &agents.Problem{Cause: agents.CauseCancelled, Message: context.Cause(ctx).Error()}
+	case res.Err != nil:
+		return &agents.Problem{Cause: agents.CauseSpawn, Message: res.Err.Error()}
 	case res.Signal != "":
 		return &agents.Problem{Cause: agents.CauseCrash, Message: withLast("killed by SIG"+res.Signal, res.StderrTail)}
-	case res.Code != 0:
-		return &agents.Problem{Cause: agents.CauseExit, Message: withLast(fmt.Sprintf("exit status %d", res.Code), res.StderrTail)}
 	default:
-		return nil
+		return &agents.Problem{Cause: agents.CauseExit, Message: withLast(fmt.Sprintf("exit status %d", res.Code), res.StderrTail)}
 	}
 }
 

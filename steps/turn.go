@@ -42,6 +42,9 @@ func (a *attempt) turn(ctx context.Context, req agents.Request) (agents.Outcome,
 		return agents.Outcome{}, err
 	}
 	exit := agents.Exit{Code: res.Code, Signal: res.Signal, Intent: intent(ctx), Stderr: res.StderrTail, Err: res.Err}
+	if exit.Intent != agents.IntentNone {
+		exit.Err = nil // it was not started because its time was up
+	}
 	a.cancelled = exit.Intent == agents.IntentCancel
 	return tr.End(exit), nil
 }

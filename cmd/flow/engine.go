@@ -95,6 +95,9 @@ func (e *engine) simulated(c *steps.Config) (func(string) []string, error) {
 // execute drives the machine to its end, prints the report, and returns the exit
 // status as an error.
 func (e *engine) execute() error {
+	if err := e.supervisor.Start(); err != nil {
+		return err
+	}
 	ctx, stop := e.watchSignals(context.Background())
 	defer stop()
 	e.progress.begin(e.run.Header(), e.plan)
