@@ -12,8 +12,27 @@ var EventSchema []byte
 // documentation shows them.
 func Bodies() []Body {
 	return []Body{
-		SessionStarted{}, TurnStarted{}, TextChunk{}, Reasoning{}, ToolStarted{}, ToolProgress{}, ToolCompleted{},
-		FileChanged{}, TodoList{}, TurnCompleted{}, UsageReport{}, Retry{}, RateLimit{}, PermissionRequested{},
-		PermissionDecided{}, Subagent{}, System{}, Error{}, Log{}, Malformed{}, Unknown{}, SessionEnded{},
+		SessionStarted{},
+		TurnStarted{},
+		TextChunk{},
+		Reasoning{},
+		ToolStarted{},
+		ToolProgress{},
+		ToolCompleted{},
+		FileChanged{},
+		TodoList{},
+		TurnCompleted{},
+		UsageReport{},
+		Retry{},
+		RateLimit{},
+		PermissionRequested{},
+		PermissionDecided{},
+		Subagent{},
+		System{},
+		Error{},
+		Log{},
+		Malformed{},
+		Unknown{},
+		SessionEnded{},
 	}
 }

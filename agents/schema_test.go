@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"testing"
 	"time"
@@ -32,9 +33,7 @@ func generateSchema(t *testing.T) []byte {
 	}
 	for _, body := range Bodies() {
 		s := r.Reflect(body)
-		for name, def := range s.Definitions {
-			defs[name] = def
-		}
+		maps.Copy(defs, s.Definitions)
 		s.Version, s.ID, s.Definitions = "", "", nil
 		s.Title = body.Type()
 		for p := envelope.Properties.Oldest(); p != nil; p = p.Next() {

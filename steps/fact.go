@@ -69,7 +69,7 @@ func backoff(base time.Duration, failures int) time.Duration {
 	if base > maxBackoff {
 		wait = base
 	}
-	return wait + rand.N(wait/5+1) //nolint:gosec // jitter is no secret
+	return wait + rand.N(wait/5+1)
 }
 
 var (

@@ -42,7 +42,7 @@ func launch(record string, keep []*os.File) (*client, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("cannot become a subreaper: %w", err)
 	}
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("cannot make the guardian's socket: %w", err)
 	}
@@ -80,11 +80,7 @@ func guardianCmd(record string, files []*os.File) *exec.Cmd {
 
 // awaitHello waits for the guardian's first word.
 func awaitHello(conn *os.File, r *bufio.Reader) error {
-	timeout := func(d time.Duration) error {
-		t := unix.NsecToTimeval(int64(d))
-		return unix.SetsockoptTimeval(int(conn.Fd()), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &t)
-	}
-	if err := timeout(helloTimeout); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
 		return fmt.Errorf("cannot set the guardian's timeout: %w", err)
 	}
 	var m hello
@@ -98,7 +94,7 @@ func awaitHello(conn *os.File, r *bufio.Reader) error {
 	if m.Trouble != "" {
 		return fmt.Errorf("the guardian cannot work: %s", m.Trouble)
 	}
-	return timeout(0)
+	return conn.SetReadDeadline(time.Time{})
 }
 
 // start asks for a process. Its end comes on the channel, exactly once.

@@ -78,13 +78,16 @@ func guard(record string) int {
 	// Caught, not ignored, as children inherit what is ignored.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 
+	unix.SetNonblock(lifelineFD, true)
 	g := newGuardian(os.NewFile(lifelineFD, "lifeline"))
 	if err := prepare(); err != nil {
 		g.send(kindHello, &hello{Trouble: err.Error()})
 		return 1
 	}
 	g.send(kindHello, &hello{})
-	go g.reap()
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, syscall.SIGCHLD)
+	go g.reap(c)
 	if g.serve() {
 		return 0
 	}

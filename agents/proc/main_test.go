@@ -27,13 +27,14 @@ func childNamed(args []string) func([]string) {
 		return nil
 	}
 	return map[string]func([]string){
-		"child:flow":   flowChild,
-		"child:line":   lineChild,
-		"child:lines":  linesChild,
-		"child:chatty": chattyChild,
-		"child:rlimit": rlimitChild,
-		"child:fds":    fdsChild,
-		"child:orphan": orphanChild,
+		"child:flow":    flowChild,
+		"child:guarded": guardedChild,
+		"child:daemon":  daemonChild,
+		"child:daemon2": daemon2Child,
+		"child:crowded": crowdedChild,
+		"child:line":    lineChild,
+		"child:lines":   linesChild,
+		"child:chatty":  chattyChild,
 	}[args[1]]
 }
 

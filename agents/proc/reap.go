@@ -16,17 +16,13 @@ const maxLeftovers = 32
 // reap collects children as they end, for ever. Nothing needs a timer here: a
 // killed process ends, and its end wakes this loop, as does that of a dead
 // process's dead child when it is handed over.
-func (g *guardian) reap() {
-	for {
-		awaitChild()
+func (g *guardian) reap(c chan os.Signal) {
+	for range c {
 		g.mu.Lock()
 		g.collect()
 		g.settle()
 		g.flush()
 		g.changed.Broadcast()
-		for g.childless {
-			g.changed.Wait()
-		}
 		g.mu.Unlock()
 	}
 }

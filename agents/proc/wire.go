@@ -43,7 +43,7 @@ func (m *start) fields(c *codec) {
 	c.list(&m.Env)
 }
 
-// A order is about one running process: signal it, or kill its whole tree.
+// An order is about one running process: signal it, or kill its whole tree.
 type order struct {
 	Label  string
 	Signal syscall.Signal
@@ -140,7 +140,7 @@ func readFrame(r *bufio.Reader) (kind byte, body string, err error) {
 	r.Discard(headerSize)
 	b := make([]byte, size-1)
 	if _, err := io.ReadFull(r, b); err != nil {
-		return 0, "", err
+		return 0, "", fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 	}
 	return kind, string(b), nil
 }

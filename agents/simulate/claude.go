@@ -178,6 +178,7 @@ func (c *claude) localCommand(name string) (int, error) {
 	r := c.resultOf("success")
 	delete(r, "terminal_reason")
 	r["is_error"], r["result"], r["local_command"] = false, "", name
+	r["num_turns"], r["stop_reason"] = 0, nil
 	c.send(r)
 	return 0, nil
 }

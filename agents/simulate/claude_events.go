@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/google/uuid"
@@ -123,9 +124,7 @@ func (c *claude) user(content []any, more object) {
 		"type": "user", "message": object{"role": "user", "content": content}, "parent_tool_use_id": nil,
 		"timestamp": timestamp(),
 	})
-	for k, v := range more {
-		line[k] = v
-	}
+	maps.Copy(line, more)
 	c.send(line)
 }
 

@@ -97,6 +97,7 @@ func (c *claude) fail(cause agents.Cause) int {
 		c.rateLimit()
 	case agents.CauseRefusal:
 		c.declined()
+	default: // nothing stands before the message
 	}
 	c.synthetic(f)
 	r := c.resultOf("success")

@@ -138,8 +138,8 @@ func (c *claude) refuse(x call, why string) {
 	name, input := c.claudeCall(x)
 	id := c.use(name, input)
 	c.turns++
-	if strings.HasPrefix(why, "<tool_use_error>") {
-		plain := strings.TrimSuffix(strings.TrimPrefix(why, "<tool_use_error>"), "</tool_use_error>")
+	if plain, ok := strings.CutPrefix(why, "<tool_use_error>"); ok {
+		plain = strings.TrimSuffix(plain, "</tool_use_error>")
 		c.toolResult(toolResult{id: id, content: why, detail: plain, failed: true, meta: object{}})
 		return
 	}

@@ -68,6 +68,9 @@ func runCodexExec(p *process, root parsed, rest []string) (int, error) {
 	if err := args.readSchema(); err != nil {
 		return 0, err
 	}
+	if args.schema == nil { // one that the CLI cannot enforce stands in the prompt
+		args.schema = agents.SchemaOf(prompt)
+	}
 	c := &codex{turn: &turn{process: p, prompt: prompt, schema: args.schema, dir: args.dir}, args: args}
 	if err := c.prepare(c); err != nil {
 		return 0, err
@@ -359,7 +362,7 @@ func (c *codex) fail(cause agents.Cause) int {
 // reconnect tries for ever, as Codex does unless it is told not to.
 func (c *codex) reconnect(f codexFailure) int {
 	c.send(object{"type": "error", "message": fmt.Sprintf("Reconnecting... waiting for network (%s)", f.retry)})
-	if c.interrupted() == nil {
+	for c.interrupted() == nil {
 		<-c.ctx.Done()
 	}
 	return 1

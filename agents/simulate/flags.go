@@ -140,11 +140,12 @@ func (g grammar) operands(o option, args []string) (values, rest []string) {
 			return args[:1], args[1:]
 		}
 		return []string{""}, args
+	default:
+		for free() {
+			values, args = append(values, args[0]), args[1:]
+		}
+		return values, args
 	}
-	for free() {
-		values, args = append(values, args[0]), args[1:]
-	}
-	return values, args
 }
 
 // cutOption splits --name=value and -nVALUE.

@@ -43,7 +43,7 @@ func TestBadArgumentsFailAsTheRealOnes(t *testing.T) {
 		{Codex, argv(Codex, "--output-schema", "/no/such"), 1, "Failed to read output schema file /no/such"},
 		{Codex, argv(Codex, "--disable", "zork"), 1, "Unknown feature flag: zork"},
 		{Codex, argv(Codex, "--json"), 2, "cannot be used multiple times"},
-		{Codex, argv(Codex, "-m"), 2, "error: a value is required for '--model <MODEL>'"},
+		{Codex, argv(Codex, "-m", "--ephemeral"), 2, "error: a value is required for '--model <MODEL>'"},
 		{Codex, []string{"exec", "--json", "--skip-git-repo-check", "resume", "-s", "read-only", id, "-"}, 2, "unexpected argument '-s'"},
 		{Codex, []string{"exec", "--json", "-"}, 1, "Not inside a trusted directory and --skip-git-repo-check was not specified."},
 		{Codex, argv(Codex, "extra"), 2, "unexpected argument '-'"},

@@ -245,9 +245,9 @@ func (g *gemini) ruled(name string, x call) (why string, ok bool) {
 			if r.decision == "allow" {
 				return "", true
 			}
-			return geminiDenied, true
+			return strings.TrimSpace(geminiDenied + " " + r.message), true
 		}
-		mentioned = mentioned || (slices.Contains(r.tools, name) && r.decision == "allow")
+		mentioned = mentioned || r.names(name) && r.decision == "allow"
 	}
 	return geminiDenied, mentioned && g.args.approval != "yolo"
 }

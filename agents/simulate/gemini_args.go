@@ -153,11 +153,20 @@ type geminiRule struct {
 	tools    []string
 	prefixes []string // of the command; none is any
 	decision string
-	priority string
+	message  string // for the model, when the decision is deny
+	priority int    // the rule with the greatest wins
+}
+
+// names reports whether the rule is about a tool; names of tools may end in a star.
+func (r geminiRule) names(tool string) bool {
+	return slices.ContainsFunc(r.tools, func(name string) bool {
+		prefix, open := strings.CutSuffix(name, "*")
+		return name == tool || open && strings.HasPrefix(tool, prefix)
+	})
 }
 
 func (r geminiRule) covers(tool string, x call) bool {
-	if !slices.Contains(r.tools, tool) && !slices.Contains(r.tools, "*") {
+	if !r.names(tool) {
 		return false
 	}
 	return len(r.prefixes) == 0 || slices.ContainsFunc(r.prefixes, func(prefix string) bool {
@@ -185,5 +194,6 @@ func (a *geminiArgs) readPolicies(*process) error {
 		}
 		a.rules = append(a.rules, r)
 	}
+	slices.SortStableFunc(a.rules, func(x, y geminiRule) int { return y.priority - x.priority })
 	return nil
 }

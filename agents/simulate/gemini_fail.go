@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"fmt"
+	"slices"
 
 	"flow/agents"
 )
@@ -38,11 +39,8 @@ func geminiFailures(model string) map[agents.Cause]geminiFailure {
 
 func (g *gemini) fails(cause agents.Cause) error {
 	_, ok := geminiFailures("")[cause]
-	switch cause {
-	case agents.CauseMaxTurns, agents.CauseMaxOutput, agents.CauseRefusal:
-		ok = true
-	}
-	if !ok {
+	own := []agents.Cause{agents.CauseMaxTurns, agents.CauseMaxOutput, agents.CauseRefusal}
+	if !ok && !slices.Contains(own, cause) {
 		return fmt.Errorf("flow simulate: gemini has no failure %q; see the causes in\n%s", cause, Help)
 	}
 	return nil
@@ -65,9 +63,10 @@ func (g *gemini) fail(cause agents.Cause) int {
 		g.line("error", object{"severity": "error", "message": "The model returned an empty response with no text or thoughts. This may be a transient API issue; please try again."})
 		g.result("error", nil)
 		return 0
+	default:
+		f := geminiFailures(g.model)[cause]
+		g.complain("Error when talking to Gemini API: %s", f.message)
+		g.result("error", object{"type": "unknown", "message": f.message})
+		return f.exit
 	}
-	f := geminiFailures(g.model)[cause]
-	g.complain("Error when talking to Gemini API: %s", f.message)
-	g.result("error", object{"type": "unknown", "message": f.message})
-	return f.exit
 }

@@ -15,6 +15,7 @@ const (
 	leanValues    = 5_000   // beyond them, only what is required is generated
 	maxValues     = 50_000  // and beyond these, nothing
 	maxFlattened  = 200_000 // schemas that combine themselves end here
+	maxLength     = 1_000   // items of a list and properties of an object, whatever is demanded
 )
 
 // Instance returns a value that matches schema: booleans are true, numbers at their
@@ -171,7 +172,7 @@ func (g *generator) object(s map[string]any, p place) any {
 // pad adds properties of our own naming until there are minProperties.
 func (g *generator) pad(out, s map[string]any, p place) {
 	least, _ := intOf(s["minProperties"])
-	for i := 1; len(out) < least && i <= least; i++ {
+	for i := 1; len(out) < min(least, maxLength) && i <= maxLength; i++ {
 		name := "property " + strconv.Itoa(i)
 		out[name] = g.value(s["additionalProperties"], p.child(name))
 	}
@@ -220,7 +221,7 @@ func (g *generator) length(s map[string]any, prefix int, p place) int {
 			n = min(n, most)
 		}
 	}
-	return n
+	return min(n, maxLength)
 }
 
 func same(a, b any) bool {

@@ -63,7 +63,7 @@ func pause(ctx context.Context, d time.Duration) {
 func dieBy(s syscall.Signal) int {
 	signal.Reset(s)
 	_ = syscall.Kill(os.Getpid(), s)
-	time.Sleep(time.Minute) // the signal is on its way
+	pause(context.Background(), time.Minute) // the signal is on its way
 	return 128 + int(s)
 }
 

@@ -65,12 +65,12 @@ func repetitions(re *syntax.Regexp, spare int) int {
 		return max(1, spare)
 	case syntax.OpQuest:
 		return min(1, spare)
+	default: // OpRepeat; Max is -1 where there is none
+		if re.Max < 0 {
+			return max(re.Min, spare)
+		}
+		return min(max(re.Min, spare), re.Max)
 	}
-	n := max(re.Min, spare)
-	if re.Max >= 0 {
-		n = min(n, re.Max)
-	}
-	return n
 }
 
 // member is a readable character of a class, given as pairs of a range's ends.

@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -47,10 +48,12 @@ func (r *geminiRule) set(line string) error {
 		r.prefixes = values
 	case "decision":
 		r.decision = values[0]
+	case "denyMessage":
+		r.message = values[0]
 	case "priority":
-		r.priority = values[0]
+		r.priority, err = strconv.Atoi(values[0])
 	}
-	return nil
+	return err
 }
 
 // policyValues reads a value; it is JSON but for strings in single quotes.

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -40,7 +41,7 @@ type when struct {
 // itemStart matches the beginning of an item. Names that take a value are matched
 // whether known or not, so that a misspelt one is reported and not swallowed by the
 // value before it.
-const itemStart = `^\s*(?:([a-z]+)=|(text|json|badschema|ids|big|tokens|edit|run|fail|crash|exit|silent|rubbish|stall|delay|orphan)(?:@[0-9]|\s*(?:[;,]|$)))`
+const itemStart = `^\s*(?:[a-z]+=|(?:text|json|badschema|ids|big|tokens|edit|run|fail|crash|exit|silent|rubbish|stall|delay|orphan)(?:@[0-9]|\s*(?:[;,]|$)))`
 
 // parseScript reads the items of FLOW_SIMULATE.
 func parseScript(s string) (script, error) {
@@ -65,7 +66,7 @@ func splitItems(s string) []string {
 		}
 	}
 	items = append(items, s[from:])
-	return slices.DeleteFunc(items, func(item string) bool { return strings.TrimSpace(item) == "" })
+	return slices.DeleteFunc(items, func(item string) bool { return strings.Trim(item, " \t\n;,") == "" })
 }
 
 func (s *script) add(item string) error {
@@ -77,18 +78,24 @@ func (s *script) add(item string) error {
 	case "json":
 		s.json = json.RawMessage(value)
 		if !json.Valid(s.json) {
-			return fmt.Errorf("the value is no JSON")
+			return errors.New("the value is no JSON")
 		}
 		return nil
 	case "edit":
 		path, text, _ := strings.Cut(value, ":")
+		if strings.TrimSpace(path) == "" {
+			return errors.New("the path is missing: write edit=PATH or edit=PATH:TEXT")
+		}
 		s.calls = append(s.calls, call{path: path, text: text})
 		return nil
 	case "run":
+		if strings.TrimSpace(value) == "" {
+			return errors.New("the command is missing: write run=COMMAND")
+		}
 		s.calls = append(s.calls, call{command: value})
 		return nil
 	}
-	return s.addLimited(strings.TrimSpace(item))
+	return s.addLimited(strings.Trim(item, " \t\n;,"))
 }
 
 // addLimited adds an item whose value is a word, and which may hold for some

@@ -92,7 +92,7 @@ func (s store) write(x *session, publish func(from, to string) error) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name())
+	defer func() { _ = os.Remove(tmp.Name()) }() // published by then, or of no use
 	_, err = tmp.Write(data)
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return err

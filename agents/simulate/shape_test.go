@@ -32,7 +32,7 @@ func kind(line map[string]any) string {
 }
 
 // freeform are the keys below which anything may stand.
-var freeform = []string{"input", "parameters", "tool_input", "structured_output"} //nolint:gochecknoglobals // a constant
+var freeform = []string{"input", "parameters", "tool_input", "structured_output"}
 
 // paths collects the paths of a value. The names of models are no keys.
 func paths(out shape, prefix string, v any) {

@@ -77,7 +77,7 @@ func (t *turn) command(command string) (result, error) {
 	if err != nil {
 		return result{}, err
 	}
-	defer out.Close()
+	defer func() { _ = out.Close() }()
 	if err := os.Remove(out.Name()); err != nil {
 		return result{}, err
 	}
@@ -108,7 +108,7 @@ func (t *turn) await(cmd *exec.Cmd) (finished bool, err error) {
 	}
 	if !t.survives {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		<-ended
+		_ = <-ended // it was killed
 	}
 	return false, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"slices"
 	"unicode/utf8"
 
 	"flow/agents"
@@ -96,7 +97,7 @@ func (t *turn) run(v voice) (int, error) {
 }
 
 // disturb does what stands in the way without ending the turn.
-func (t *turn) disturb(v voice) (int, bool, error) {
+func (t *turn) disturb(voice) (int, bool, error) {
 	stall, err1 := t.holds(t.script.stalling)
 	orphan, err2 := t.holds(t.script.orphaning)
 	rubbish, err3 := t.holds(t.script.rubbish)
@@ -168,21 +169,17 @@ func (t *turn) breakOff(v voice) (int, bool, error) {
 	if err != nil || !holds {
 		return 0, err != nil, err
 	}
-	switch t.script.cause {
-	case agents.CauseBudget, agents.CauseMaxTurns, agents.CauseRefusal: // the model did work
+	worked := []agents.Cause{agents.CauseBudget, agents.CauseMaxTurns, agents.CauseRefusal} // the model, that is
+	if slices.Contains(worked, t.script.cause) {
 		if err := t.charge(""); err != nil {
 			return 0, true, err
 		}
 	}
-	return t.unless(v, v.fail(t.script.cause)), true, nil
-}
-
-// unless is the status of a turn that ended, unless it was interrupted meanwhile.
-func (t *turn) unless(v voice, status int) int {
-	if cause := t.interrupted(); cause != nil {
-		return v.interrupt(cause)
+	status := v.fail(t.script.cause)
+	if t.err != nil {
+		status = v.interrupt(t.err)
 	}
-	return status
+	return status, true, nil
 }
 
 // finish answers.
@@ -196,8 +193,8 @@ func (t *turn) finish(v voice) (int, error) {
 		return 0, err
 	}
 	status := v.answer(a)
-	if cause := t.interrupted(); cause != nil {
-		return v.interrupt(cause), nil
+	if t.err != nil { // something was not printed; a signal after the last line changes nothing
+		return v.interrupt(t.err), nil
 	}
 	return status, t.note(true)
 }

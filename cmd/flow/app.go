@@ -1,9 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -115,10 +115,8 @@ func arguments(lo, hi int, names string) cobra.PositionalArgs {
 
 // oneOf checks a flag's value against its choices.
 func oneOf(flag, value string, choices ...string) error {
-	for _, c := range choices {
-		if value == c {
-			return nil
-		}
+	if slices.Contains(choices, value) {
+		return nil
 	}
 	return usageError{fmt.Errorf("--%s %q is unknown\nhint: one of %v", flag, value, choices)}
 }
@@ -127,5 +125,3 @@ func oneOf(flag, value string, choices ...string) error {
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
-
-var errSilent = errors.New("already reported") //nolint:gochecknoglobals // a sentinel

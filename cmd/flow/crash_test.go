@@ -135,9 +135,9 @@ func (r crashRun) result(t *testing.T) map[string]any {
 		t.Fatal(err)
 	}
 	var report struct {
-		Status  string
-		Outputs map[string]any
-		Steps   map[string]struct{ Status, Text string }
+		Status  string         `json:"status"`
+		Outputs map[string]any `json:"outputs"`
+		Steps   map[string]any `json:"steps"`
 	}
 	if err := json.Unmarshal(out, &report); err != nil {
 		t.Fatal(err)
@@ -160,8 +160,8 @@ func (r crashRun) checkSessions(t *testing.T) {
 	done := map[string]int{}
 	for line := range bytes.Lines(log) {
 		var turn struct {
-			Session string
-			Done    bool
+			Session string `json:"session"`
+			Done    bool   `json:"done"`
 		}
 		if err := json.Unmarshal(line, &turn); err != nil {
 			t.Fatalf("%v in %s", err, line)

@@ -176,7 +176,9 @@ func (e *engine) watchSignals(ctx context.Context) (context.Context, func()) {
 			case <-done:
 				return
 			case s := <-signals:
-				e.interrupted(s.(syscall.Signal), count, cancel) //nolint:forcetypeassert,errcheck // Unix signals all are
+				if sig, ok := s.(syscall.Signal); ok {
+					e.interrupted(sig, count, cancel)
+				}
 			}
 		}
 	}()
@@ -190,7 +192,7 @@ func (e *engine) watchSignals(ctx context.Context) (context.Context, func()) {
 func (e *engine) interrupted(s syscall.Signal, count int, cancel context.CancelCauseFunc) {
 	switch count {
 	case 1:
-		e.signal.Store(int32(s)) //nolint:gosec // signal numbers are small
+		e.signal.Store(int32(s))
 		name := "SIG" + agents.SignalName(int(s))
 		e.progress.note(name + ": stopping the agents; again to kill them")
 		cancel(fmt.Errorf("cancelled by %s", name))
@@ -205,7 +207,8 @@ func (e *engine) interrupted(s syscall.Signal, count int, cancel context.CancelC
 // frozen reads what run froze about itself when it began.
 func frozen(r interface {
 	File(name string) ([]byte, error)
-}) (*pipeline.Plan, map[string]json.RawMessage, error) {
+},
+) (*pipeline.Plan, map[string]json.RawMessage, error) {
 	var plan pipeline.Plan
 	if err := readJSON(r, "plan.json", &plan); err != nil {
 		return nil, nil, err
@@ -216,7 +219,8 @@ func frozen(r interface {
 
 func readJSON(r interface {
 	File(name string) ([]byte, error)
-}, name string, v any) error {
+}, name string, v any,
+) error {
 	data, err := r.File(name)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -90,7 +91,7 @@ func (a *app) eventPrinter(w io.Writer, output, step string) func([]byte) error 
 			return nil
 		}
 		if output == "json" {
-			_, err := w.Write(append(line[:len(line):len(line)], '\n'))
+			_, err := w.Write(append(slices.Clip(line), '\n'))
 			return err
 		}
 		_, err := fmt.Fprintf(w, "%s  %s  %s\n", e.Timestamp.Local().Format(time.TimeOnly), e.Step, oneLine(e.text(), 200))
@@ -100,18 +101,27 @@ func (a *app) eventPrinter(w io.Writer, output, step string) func([]byte) error 
 
 // eventLine is what a person reads of an event.
 type eventLine struct {
-	Step, Type, Content, NativeName, Target, Error, FilePath, ChangeType, Message, Reason, Text, Subtype, Model, NativeType string
-	Success                                                                                                                 bool
-	Timestamp                                                                                                               time.Time
+	Timestamp  time.Time `json:"timestamp"`
+	Step       string    `json:"step"`
+	Type       string    `json:"type"`
+	Subtype    string    `json:"subtype"`
+	Model      string    `json:"model"`
+	Reason     string    `json:"reason"`
+	NativeName string    `json:"nativeName"`
+	Target     string    `json:"target"`
+	ChangeType string    `json:"changeType"`
+	FilePath   string    `json:"filePath"`
+	NativeType string    `json:"nativeType"`
+	Message    string    `json:"message"`
+	Content    string    `json:"content"`
+	Text       string    `json:"text"`
+	Error      string    `json:"error"`
 }
 
 func (e eventLine) text() string {
-	parts := []string{e.Type, e.Subtype, e.Model, e.Reason, e.NativeName, e.Target, e.ChangeType, e.FilePath, e.NativeType, e.Message, e.Content, e.Text, e.Error}
-	var words []string
-	for _, p := range parts {
-		if p != "" {
-			words = append(words, p)
-		}
+	words := []string{
+		e.Type, e.Subtype, e.Model, e.Reason, e.NativeName, e.Target, e.ChangeType, e.FilePath, e.NativeType,
+		e.Message, e.Content, e.Text, e.Error,
 	}
-	return strings.Join(words, " ")
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }

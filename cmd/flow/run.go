@@ -97,8 +97,7 @@ func (a *app) load(file string) (*pipeline.Plan, []byte, error) {
 
 // fileError makes a pipeline that cannot be opened a mistake of the command line.
 func fileError(file string, err error) error {
-	var invalid pipeline.Errors
-	if errors.As(err, &invalid) {
+	if _, ok := errors.AsType[pipeline.Errors](err); ok {
 		return err
 	}
 	return usageError{fmt.Errorf("%w\nhint: is %s the pipeline's path?", err, file)}

@@ -67,7 +67,7 @@ func exitsCommand(ts *testscript.TestScript, _ bool, args []string) {
 func jsonCommand(ts *testscript.TestScript, neg bool, args []string) {
 	var v any
 	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &v))
-	for _, key := range strings.Split(strings.TrimPrefix(args[1], "."), ".") {
+	for key := range strings.SplitSeq(strings.TrimPrefix(args[1], "."), ".") {
 		switch x := v.(type) {
 		case map[string]any:
 			v = x[key]

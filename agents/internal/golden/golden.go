@@ -28,7 +28,7 @@ type Meta struct {
 	Stderr string          `json:"stderr"`
 }
 
-// Exit is the process's end as a Dialog is told of it.
+// AsExit is the process's end as a Dialog is told of it.
 func (m Meta) AsExit() agents.Exit {
 	e := agents.Exit{Stderr: m.Stderr}
 	switch {
