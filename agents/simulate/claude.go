@@ -52,7 +52,7 @@ func runClaude(p *process) (int, error) {
 	if status, err := c.openSession(); status != 0 || err != nil {
 		return status, err
 	}
-	if name, _, ok := claudeCommand(prompt); ok {
+	if name := claudeCommand(prompt); name != "" {
 		return c.localCommand(name)
 	}
 	if err := c.start(); err != nil {
@@ -158,18 +158,18 @@ func (c *claude) start() error {
 	return err
 }
 
-// claudeCommand reports whether a prompt runs a slash command instead of asking the
-// model. An unknown name, as in a path, is text.
-func claudeCommand(prompt string) (name, rest string, ok bool) {
+// claudeCommand is the slash command that a prompt runs instead of asking the
+// model, or "". An unknown name, as in a path, is text.
+func claudeCommand(prompt string) string {
 	if !strings.HasPrefix(prompt, "/") {
-		return "", "", false
+		return ""
 	}
-	name, rest, _ = strings.Cut(strings.TrimSpace(prompt[1:]), " ")
+	name, _, _ := strings.Cut(strings.TrimSpace(prompt[1:]), " ")
 	switch name {
 	case "clear", "compact", "config", "context", "cost", "init", "mcp", "model", "recap", "usage":
-		return name, rest, true
+		return name
 	}
-	return "", "", false
+	return ""
 }
 
 // localCommand ends a turn that a slash command took: no model call, and success.

@@ -30,7 +30,8 @@ fail, crash, exit, silent, rubbish, stall, orphan and badschema may end in @N, a
 then hold for the first N turns of the session only, or in @N:KEY, and then hold for
 the first N processes that have an item with that key. badschema=N is badschema@N.
 
-Tools obey the flags of the real CLI: a turn that may not write does not write.
+Tools obey the flags of the real CLI: a turn that may not write does not write. There
+is no sandbox to hold a command, so a read-only Codex turn runs none.
 Codex has no budget and no turn limit to fail by, and Gemini no budget. Gemini
 reports max_output as a success with a shortened answer, as the real one does.
 Codex waits for the network for ever unless its flags bound the retries.

@@ -96,19 +96,23 @@ func (t *turn) command(command string) (result, error) {
 
 // await waits for the command, or kills or leaves it when the turn is interrupted.
 func (t *turn) await(cmd *exec.Cmd) (finished bool, err error) {
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // not waited for only when the process is about to exit
+	ended := make(chan struct{})
+	var failure error
+	go func() { // not waited for only when the process is about to exit
+		failure = cmd.Wait()
+		close(ended)
+	}()
 	select {
-	case err := <-ended:
-		if _, ok := errors.AsType[*exec.ExitError](err); ok {
-			err = nil
+	case <-ended:
+		if _, ok := errors.AsType[*exec.ExitError](failure); ok {
+			return true, nil
 		}
-		return err == nil, err
+		return failure == nil, failure
 	case <-t.ctx.Done():
 	}
 	if !t.survives {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = <-ended // it was killed
+		<-ended
 	}
 	return false, nil
 }

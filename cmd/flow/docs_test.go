@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"flow/agents"
+	"flow/agents/simulate"
+	"flow/pipeline"
 )
 
 var update = flag.Bool("update", false, "write the generated files anew")
@@ -22,8 +24,10 @@ var update = flag.Bool("update", false, "write the generated files anew")
 // TestDocs holds the generated pages of docs/ against what the program says.
 func TestDocs(t *testing.T) {
 	for name, text := range map[string]string{
-		"commands.md": commandsPage(),
-		"events.md":   eventsPage(t),
+		"commands.md":  commandsPage(),
+		"events.md":    eventsPage(t),
+		"functions.md": functionsPage(),
+		"simulate.md":  simulatePage(),
 	} {
 		file := filepath.Join("..", "..", "docs", name)
 		if *update {
@@ -125,6 +129,39 @@ Joining the ` + "`content`" + ` of all ` + "`textChunk`" + ` events of one role 
 says where the whole line stands in the run's directory.
 
 `
+
+const functionsIntro = `# Template functions
+
+` + generated + `
+Templates are Go's [text/template](https://pkg.go.dev/text/template), with its own functions (` + "`and or not len index slice printf eq ne lt le gt ge`" + `) and these.
+They have the names and meanings of slim-sprig where it has them. None reads the environment, the network, the clock or
+randomness, and no result can grow without bound. In a condition (` + "`if`" + `) there are also ` + "`always`, `failed` and `succeeded`" + `.
+
+| function | |
+|---|---|
+`
+
+func functionsPage() string {
+	var b strings.Builder
+	b.WriteString(functionsIntro)
+	for _, f := range pipeline.Functions() {
+		fmt.Fprintf(&b, "| `%s` | %s |\n", f.Signature, strings.ReplaceAll(f.Doc, "|", `\|`))
+	}
+	return b.String()
+}
+
+func simulatePage() string {
+	return `# Simulated agents
+
+` + generated + `
+` + "`flow run FILE --simulate`" + ` replaces the agent CLIs by processes that take the same command line, keep sessions, and speak the same
+protocols. Only the model is missing: they answer at once, always the same, with valid data where the step has an output schema
+(booleans true, numbers at their minimum, lists of two), and report usage and cost as the real ones do.
+
+Set FLOW_SIMULATE in a step's ` + "`env:`" + ` to have one do more; real agents do not look at it.
+
+` + "```yaml\nenv: {FLOW_SIMULATE: \"edit=NOTES.md; fail=rate_limit@1\"}\n```\n\n```\n" + simulate.Help + "```\n"
+}
 
 type schemaNode struct {
 	Description string                `json:"description"`
