@@ -46,6 +46,9 @@ func (p *progress) note(text string) { p.printf("%s", text) }
 
 // fact is called with every fact about the run, in order.
 func (p *progress) fact(f dag.Fact) {
+	if f.Path == "" {
+		return // about the run as a whole: the end says it
+	}
 	switch f.Kind {
 	case dag.Started:
 		p.step("▶", f.Path, p.describe(f))

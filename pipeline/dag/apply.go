@@ -24,7 +24,7 @@ func (m *Machine) Apply(f Fact) error {
 	}
 	m.note(n, f)
 	m.recount(n)
-	m.again1(n)
+	m.within(n)
 	m.settle()
 	return nil
 }
@@ -92,6 +92,8 @@ func (n *node) refusesAttempt(f Fact) string {
 	switch {
 	case f.Kind == Reopened:
 		due = 0
+	case n.end != "":
+		return n.stands()
 	case f.Kind == Lost && f.Attempt == 0:
 		return ""
 	case !n.running:
@@ -127,9 +129,6 @@ func (n *node) stands() string {
 // note writes down what f says of n.
 func (m *Machine) note(n *node, f Fact) {
 	n.last, n.end, n.retryAt = f.Kind, end(f), time.Time{}
-	if f.Kind == Reopened {
-		return // what the last attempt left stays to be seen
-	}
 	n.result, n.reason, n.cause = f.Result, f.Reason, f.Cause
 	if f.Kind == Started {
 		n.running, n.attempts, n.previous = true, f.Attempt, ""

@@ -1,6 +1,10 @@
 package dag
 
-import "flow/pipeline"
+import (
+	"cmp"
+
+	"flow/pipeline"
+)
 
 // Options are what a Machine takes from its surroundings.
 type Options struct {
@@ -13,7 +17,7 @@ const defaultLimit = 4
 // change. It is taken to be checked: a step that needs one that does not exist, or
 // itself, never becomes ready.
 func New(p *pipeline.Plan, o Options) *Machine {
-	m := &Machine{limit: positive(p.Limit, o.Limit, defaultLimit)}
+	m := &Machine{limit: cmp.Or(max(p.Limit, 0), max(o.Limit, 0), defaultLimit)}
 	b := builder{m: m, plan: p, named: map[string]*class{}}
 	opens, free := &class{open: true}, &class{}
 	m.classes = []*class{opens, free}
@@ -22,15 +26,6 @@ func New(p *pipeline.Plan, o Options) *Machine {
 	m.again(m.root)
 	m.settle()
 	return m
-}
-
-func positive(numbers ...int) int {
-	for _, n := range numbers {
-		if n > 0 {
-			return n
-		}
-	}
-	return 0
 }
 
 // builder holds what only New needs.

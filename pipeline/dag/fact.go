@@ -28,9 +28,12 @@ const (
 // A Fact is what happened to one step. Facts are stored before they are applied,
 // and a run is what its facts say.
 type Fact struct {
-	Kind    Kind   `json:"kind"`
-	Path    string `json:"path"`
-	Attempt int    `json:"attempt,omitempty"` // from 1
+	Kind Kind `json:"kind"`
+	// Path is the step's. Stopped and Reopened may be about the run itself: then it is
+	// empty, and nothing new starts until the run is reopened.
+	Path string `json:"path"`
+	// Attempt is that of the Task, from 1. Reopened has none, Lost needs none.
+	Attempt int `json:"attempt,omitempty"`
 	// Session is, for Started, the native session chosen before the launch.
 	Session string `json:"session,omitempty"`
 	// Result is what the step leaves, opaque to the machine.

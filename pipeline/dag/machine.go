@@ -37,10 +37,10 @@ type scope struct {
 	byID     map[string]*node
 	failFast bool
 
-	pending   int   // nodes that have not ended
-	cancelled int   // nodes that ended cancelled
-	failing   int   // nodes that make the scope fail
-	culprit   *node // the first of them, in plan order
+	pending int   // nodes that have not ended
+	cut     int   // nodes that ended cut short, see outcome
+	failing int   // nodes that make the scope fail
+	culprit *node // the first of them, in plan order
 }
 
 // A node is a step and what is known of it.
@@ -85,6 +85,7 @@ type record struct {
 type outcome struct {
 	status Status
 	origin *node // the step that is to blame, among siblings
+	cut    bool  // it was cancelled, or a step in it was by other than its own fail-fast
 }
 
 func (s *scope) open() bool { return s.owner == nil || s.owner.opened }

@@ -5,8 +5,11 @@ import (
 	"time"
 )
 
+// ordered is what a queue holds.
+type ordered[T any] interface{ before(other T) bool }
+
 // A queue is a heap: its first item is before all others.
-type queue[T interface{ before(T) bool }] []T
+type queue[T ordered[T]] []T
 
 // Len is for container/heap, as are the four below.
 func (q queue[T]) Len() int { return len(q) }
@@ -18,7 +21,7 @@ func (q queue[T]) Less(i, j int) bool { return q[i].before(q[j]) }
 func (q queue[T]) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
 
 // Push appends an item.
-func (q *queue[T]) Push(x any) { *q = append(*q, x.(T)) } //nolint:forcetypeassert // only add pushes
+func (q *queue[T]) Push(x any) { *q = append(*q, x.(T)) } // only add pushes
 
 // Pop cuts off the last item.
 func (q *queue[T]) Pop() any {

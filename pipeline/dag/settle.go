@@ -8,17 +8,31 @@ package dag
 func (m *Machine) outcome(n *node) outcome {
 	switch {
 	case n.end != "":
-		return outcome{n.end, n}
+		return outcome{n.end, n, n.end == Cancelled}
 	case n.opened:
-		return outcome{n.inner.status(), n}
+		return n.together()
 	case n.active || !n.scope.open() || n.waits > 0:
 		return outcome{}
 	case n.blocked():
-		return outcome{SkippedStep, n.barrier().out.origin}
+		return outcome{SkippedStep, n.barrier().out.origin, false}
 	case m.holder(n.scope) != nil:
-		return outcome{Cancelled, n}
+		return outcome{Cancelled, n, true}
 	}
 	return outcome{}
+}
+
+// together derives how the group n ended, from its steps. A failure is not tolerated as
+// long as steps beside it were cancelled: the group is then cancelled, for a resume
+// to go on with it.
+func (n *node) together() outcome {
+	out := outcome{n.inner.status(), n, n.inner.cut > 0 && !n.inner.strikes()}
+	switch {
+	case out.status == "":
+		return outcome{}
+	case out.cut && n.tolerated():
+		out.status = Cancelled
+	}
+	return out
 }
 
 // status is how the steps of s ended together, "" while one has not.
@@ -28,7 +42,7 @@ func (s *scope) status() Status {
 		return ""
 	case s.failing > 0:
 		return Failure
-	case s.cancelled > 0:
+	case s.cut > 0:
 		return Cancelled
 	}
 	return OK
@@ -78,12 +92,12 @@ func (m *Machine) settle() {
 
 // change gives n another outcome and hands it on to its dependents and its group.
 func (m *Machine) change(n *node, out outcome) {
-	was := n.out.status
+	was := n.out
 	n.out = out
 	n.scope.count(was, -1)
-	n.scope.count(out.status, +1)
+	n.scope.count(out, +1)
 	for _, d := range n.dependents {
-		d.count(n, was, -1)
+		d.count(n, was.status, -1)
 		d.count(n, out.status, +1)
 	}
 	m.work = append(m.work, n.dependents...)
@@ -92,13 +106,13 @@ func (m *Machine) change(n *node, out outcome) {
 	}
 }
 
-// count adds a node with status st to s, or takes it away.
-func (s *scope) count(st Status, by int) {
-	switch st {
-	case "":
+// count adds a node that ended like out to s, or takes it away.
+func (s *scope) count(out outcome, by int) {
+	if out.status == "" {
 		s.pending += by
-	case Cancelled:
-		s.cancelled += by
+	}
+	if out.cut {
+		s.cut += by
 	}
 }
 
@@ -134,15 +148,16 @@ func (m *Machine) recount(n *node) {
 // or lifts it, everything in s is derived again.
 func (m *Machine) fails(s *scope, n *node) {
 	before := s.strikes()
-	switch {
-	case !n.failing:
-		s.failing--
-		s.culprit = s.first(func(n *node) bool { return n.failing })
-	case s.culprit == nil || n.before(s.culprit):
-		s.culprit = n
-		fallthrough
-	default:
+	if n.failing {
 		s.failing++
+	} else {
+		s.failing--
+	}
+	switch {
+	case n.failing && (s.culprit == nil || n.before(s.culprit)):
+		s.culprit = n
+	case n == s.culprit:
+		s.culprit = s.first(func(n *node) bool { return n.failing })
 	}
 	switch {
 	case s.strikes() == before:
@@ -168,12 +183,12 @@ func (s *scope) first(is func(*node) bool) *node {
 // again puts the nodes of s, and of its open groups, on the list.
 func (m *Machine) again(s *scope) {
 	for _, n := range s.nodes {
-		m.again1(n)
+		m.within(n)
 	}
 }
 
-// again1 puts n on the list, and what is in it if it is an open group.
-func (m *Machine) again1(n *node) {
+// within puts n on the list, and what is in it if it is an open group.
+func (m *Machine) within(n *node) {
 	m.work = append(m.work, n)
 	if n.opened {
 		m.again(n.inner)

@@ -29,8 +29,9 @@ func (m *Machine) Status() RunStatus {
 		return RunFailed
 	case Cancelled:
 		return RunCancelled
+	default:
+		return RunRunning
 	}
-	return RunRunning
 }
 
 // Done says that nothing runs and nothing can start any more.

@@ -2,7 +2,7 @@ package dag
 
 import (
 	"fmt"
-	"strconv"
+	"strings"
 	"time"
 )
 
@@ -14,7 +14,7 @@ func (m *Machine) why(n *node) (reason, root string) {
 	case n.opened && out.status == Failure:
 		return because(n.inner.culprit), m.blame(n.inner.culprit)
 	case n.opened && out.status == Cancelled:
-		c := n.inner.first(func(n *node) bool { return n.out.status == Cancelled })
+		c := n.inner.first(cutShort)
 		return because(c), m.blame(c)
 	case n.end == "" && out.status == SkippedStep:
 		return because(out.origin), m.blame(out.origin)
@@ -28,10 +28,20 @@ func (m *Machine) why(n *node) (reason, root string) {
 
 // unopened is why for the steps of a group that was not opened.
 func (m *Machine) unopened(group *node) (reason, root string) {
+	group = group.outermost()
 	if group.out.status == "" {
 		return "", ""
 	}
 	return because(group), m.blame(group)
+}
+
+// outermost returns the group around n that is the first not to be open, n if there is
+// none.
+func (n *node) outermost() *node {
+	for !n.scope.open() {
+		n = n.scope.owner
+	}
+	return n
 }
 
 // held is why for a step that was not allowed to start.
@@ -44,6 +54,8 @@ func (m *Machine) held(n *node) (reason, root string) {
 	}
 	return "the run was cancelled", ""
 }
+
+func cutShort(n *node) bool { return n.out.cut }
 
 // because says how the end of n keeps another step from running.
 func because(n *node) string {
@@ -69,7 +81,7 @@ func (m *Machine) blame(n *node) string {
 		case n.out.status == Cancelled && m.striker(n.scope) != nil:
 			return m.striker(n.scope).path
 		case n.out.status == Cancelled && n.opened:
-			next = n.inner.first(func(n *node) bool { return n.out.status == Cancelled })
+			next = n.inner.first(cutShort)
 		}
 		if next == n {
 			return n.path
@@ -102,7 +114,7 @@ func (m *Machine) Waiting(path string) string {
 	case n == nil || n.active || n.opened || n.out.status != "":
 		return ""
 	case !n.scope.open():
-		return m.waitsGroup(n.scope.owner)
+		return m.waitsGroup(n.outermost())
 	case n.waits > 0:
 		return "needs " + n.unmet()
 	case !n.retryAt.IsZero() && !n.queued:
@@ -113,13 +125,14 @@ func (m *Machine) Waiting(path string) string {
 
 // waitsGroup is Waiting for a step of a group that is not open.
 func (m *Machine) waitsGroup(group *node) string {
-	if group.out.status != "" {
+	why := m.Waiting(group.path)
+	switch {
+	case group.out.status != "":
 		return ""
+	case why == "":
+		why = "is not open"
 	}
-	if why := m.Waiting(group.path); why != "" {
-		return group.path + " " + why
-	}
-	return group.path + " is not open"
+	return group.path + " " + why
 }
 
 // waitsTurn is Waiting for a step that is ready.
@@ -138,14 +151,11 @@ func (m *Machine) waitsTurn(n *node) string {
 
 // unmet names the needs of n that have not ended.
 func (n *node) unmet() string {
-	var ids string
+	var ids []string
 	for _, id := range n.step.Needs {
 		if need := n.scope.byID[id]; need == nil || need.out.status == "" {
-			ids += ", " + id
+			ids = append(ids, id)
 		}
 	}
-	if ids == "" {
-		return strconv.Itoa(n.waits) + " steps"
-	}
-	return ids[2:]
+	return strings.Join(ids, ", ")
 }

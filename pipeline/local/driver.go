@@ -132,6 +132,16 @@ func (d *driver) launch() {
 		d.start(d.backlog[0])
 		d.backlog = d.backlog[1:]
 	}
+	d.prune() // a task may have been in the backlog when fail-fast struck
+}
+
+// prune cancels what must not go on.
+func (d *driver) prune() {
+	for _, path := range d.m.Cancels() {
+		if j := d.running[path]; j != nil {
+			j.cancel(ErrFailFast)
+		}
+	}
 }
 
 // alarm sets the timer.
@@ -206,13 +216,13 @@ func (d *driver) end(j *job, msg message) {
 		d.beside--
 	}
 	if msg.err != nil {
-		d.fail(fmt.Errorf("step %q: %w", msg.path, msg.err))
+		d.fail(msg.err)
 		return
 	}
 	d.apply(msg.fact)
 }
 
-// apply tells the machine, then whoever watches, and then cancels what must not go on.
+// apply tells the machine, and then whoever watches.
 func (d *driver) apply(f dag.Fact) {
 	if err := d.m.Apply(f); err != nil {
 		d.fail(fmt.Errorf("the journal holds a fact that the run cannot have: %w", err))
@@ -220,10 +230,5 @@ func (d *driver) apply(f dag.Fact) {
 	}
 	if d.o.Observe != nil {
 		d.o.Observe(f)
-	}
-	for _, path := range d.m.Cancels() {
-		if j := d.running[path]; j != nil {
-			j.cancel(ErrFailFast)
-		}
 	}
 }

@@ -58,5 +58,5 @@ var ErrFailFast = errors.New("another step failed and fail-fast is set")
 // all of it has ended and been stored. An error of the executor or of the journal also
 // cancels everything, and is returned. No goroutine of Run's outlives it.
 func Run(ctx context.Context, m *dag.Machine, x Executor, j Journal, o Options) error {
-	return newDriver(ctx, m, x, j, o).run()
+	return newDriver(ctx, m, x, j, o).run() //nolint:contextcheck // the driver keeps ctx: see its fields
 }

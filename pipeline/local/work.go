@@ -21,13 +21,16 @@ func (d *driver) work(ctx context.Context, t dag.Task) {
 	if err == nil {
 		err = d.store(fact)
 	}
-	last.fact, last.err = fact, err
+	last.fact, last.err = fact, nil
+	if err != nil {
+		last.err = fmt.Errorf("step %s: %w", t.Path, err)
+	}
 }
 
 // store appends f to the journal, whatever has been cancelled.
 func (d *driver) store(f dag.Fact) error {
 	if err := d.j.Append(d.storing, f); err != nil {
-		return fmt.Errorf("store that it %s: %w", f.Kind, err)
+		return fmt.Errorf("store the fact %s: %w", f.Kind, err)
 	}
 	return nil
 }
@@ -81,7 +84,7 @@ func (d *driver) exec(ctx context.Context, t dag.Task, rec Recorder) (f dag.Fact
 type attempt struct {
 	task    dag.Task
 	started bool
-	broken  error // of the journal
+	broken  error // what went wrong with recording
 }
 
 // recorder returns the Recorder of the attempt.
