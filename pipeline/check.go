@@ -43,16 +43,31 @@ type site struct {
 	what    string
 }
 
-// texts checks one template that is not a condition.
+// checkText checks one template that is not a condition. It returns nil for a text
+// without templates and for one that does not parse.
 func (l *loader) checkText(t Text, s site) *reader {
 	if literal(t.Src) {
 		return nil
 	}
-	p, err := parseText(t, l.tmpl.functions)
-	return l.checkParsed(p, err, s)
+	return l.checkTemplate(t, s, parseText, l.tmpl.functions)
 }
 
-func (l *loader) checkParsed(p *parsed, err error, s site) *reader {
+// maxUnknown is how many unknown functions of one template are looked for: each
+// takes another parse.
+const maxUnknown = 20
+
+func (l *loader) checkTemplate(t Text, s site, parse func(Text, map[string]any) (*parsed, error), functions map[string]any) *reader {
+	p, err := parse(t, functions)
+	for range maxUnknown {
+		unknown, ok := errors.AsType[*unknownFunction](err)
+		if !ok {
+			break
+		}
+		l.failTemplate(unknown.mistake)
+		functions = maps.Clone(functions)
+		functions[unknown.name] = true // to find what else is wrong
+		p, err = parse(t, functions)
+	}
 	if err != nil {
 		l.failTemplate(err)
 		return nil
@@ -73,6 +88,9 @@ func (l *loader) checkParsed(p *parsed, err error, s site) *reader {
 
 // failTemplate adds the mistakes of a template that cannot be parsed.
 func (l *loader) failTemplate(err error) {
+	if len(l.errs) >= maxErrors {
+		return
+	}
 	var e Error
 	if !errors.As(err, &e) {
 		e = Error{Msg: err.Error()}
@@ -273,7 +291,10 @@ func (l *loader) transcript(t Text, u use, s site) {
 	case u.path == nil:
 		l.failText(t, u.offset, `write transcript "STEP"`, "`transcript` wants the literal name of a step")
 	default:
-		l.reference(u.path[0], s.node, func(hint, format string, args ...any) { l.failText(t, u.offset, hint, format, args...) })
+		complain := func(hint, format string, args ...any) { l.failText(t, u.offset, hint, format, args...) }
+		if target := l.reference(u.path[0], s.node, complain); target != nil && target.step.Kind != KindPrompt {
+			complain("name a step with `prompt`", "step `%s` has no transcript", target.step.ID)
+		}
 	}
 }
 

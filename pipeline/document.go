@@ -15,7 +15,7 @@ import (
 // when there is nothing that could be decoded further.
 func (l *loader) document() *yaml.Node {
 	if limit := l.o.scale() * MaxFileBytes; len(l.src) > limit {
-		l.fail(Pos{1, 1}, "split the pipeline", "the pipeline is %.1f MiB; the limit is %d MiB", float64(len(l.src))/(1<<20), limit>>20)
+		l.errs = append(l.errs, tooLarge(l.file, len(l.src), limit))
 		return nil
 	}
 	if !l.encoding() {
@@ -36,6 +36,11 @@ func (l *loader) document() *yaml.Node {
 	return root
 }
 
+func tooLarge(file string, size, limit int) Error {
+	msg := fmt.Sprintf("the pipeline is %.1f MiB; the limit is %d MiB", float64(size)/(1<<20), limit>>20)
+	return Error{File: file, Pos: Pos{1, 1}, Msg: msg, Hint: "split the pipeline"}
+}
+
 // encoding finds what is not plain UTF-8 text. yaml.v3 refuses the same without
 // saying where.
 func (l *loader) encoding() bool {
@@ -45,7 +50,7 @@ func (l *loader) encoding() bool {
 		return false
 	}
 	for i := 0; i < len(src); {
-		if c := src[i]; c >= 0x20 && c < 0x7f || c == '\n' || c == '\t' || c == '\r' {
+		if c := src[i]; c >= 0x20 && c < 0x7f || c == '\n' || c == '\t' || c == '\r' && i+1 < len(src) && src[i+1] == '\n' {
 			i++
 			continue
 		}
@@ -54,8 +59,12 @@ func (l *loader) encoding() bool {
 			l.fail(l.posAt(i), "save the file as UTF-8", "byte %d (0x%02x) is not UTF-8", i, src[i])
 			return false
 		}
-		if r < 0x20 || r >= 0x7f && r <= 0x9f && r != 0x85 {
+		if r < 0x20 || r >= 0x7f && r <= 0x9f {
 			l.fail(l.posAt(i), "remove it", "control character %U", r)
+			return false
+		}
+		if r == 0x2028 || r == 0x2029 {
+			l.fail(l.posAt(i), "end lines by a newline; in double quotes write \\u2028", "%U ends a line in YAML, and in no editor", r)
 			return false
 		}
 		l.invisible(r, i)
@@ -116,10 +125,11 @@ type treeCheck struct {
 	sizes map[*yaml.Node]int // of anchored nodes, all aliases expanded; 0: under way
 }
 
+// tree reports what is wrong with any node, and is false when a limit is passed and
+// nothing may be decoded.
 func (c *treeCheck) tree(root *yaml.Node) bool {
-	before := len(c.l.errs)
 	_, ok := c.node(root, 1)
-	return ok && len(c.l.errs) == before
+	return ok
 }
 
 // node checks n and what it holds, and returns its size with all aliases expanded.

@@ -10,7 +10,7 @@ import (
 
 const (
 	windowBefore = 100 // runes of a long line shown before the place
-	windowAfter  = 60
+	windowAfter  = 100
 )
 
 // Format writes each error as "file:line:col: msg", the source line, a caret
@@ -18,23 +18,25 @@ const (
 // places outside of it, the line is left out.
 func Format(w io.Writer, errs Errors, src []byte) {
 	lines := bytes.Split(src, []byte("\n"))
+	var b strings.Builder
 	for _, e := range errs {
-		fmt.Fprintln(w, visible(e.Error()))
+		b.WriteString(visible(e.Error()) + "\n")
 		line := e.Source
 		if line == "" && e.Pos.Line > 0 && e.Pos.Line <= len(lines) {
 			line = string(lines[e.Pos.Line-1])
 		}
 		if line != "" {
-			excerpt(w, line, e.Pos.Col)
+			excerpt(&b, line, e.Pos.Col)
 		}
 		if e.Hint != "" {
-			fmt.Fprintln(w, "  hint: "+visible(e.Hint))
+			b.WriteString("  hint: " + visible(e.Hint) + "\n")
 		}
 	}
+	_, _ = io.WriteString(w, b.String()) // there is nobody else to tell
 }
 
 // excerpt writes the part of a line around a column, counted from 1, and a caret.
-func excerpt(w io.Writer, line string, col int) {
+func excerpt(b *strings.Builder, line string, col int) {
 	runes := []rune(strings.ToValidUTF8(strings.TrimRight(line, "\r\n"), "\uFFFD"))
 	at := max(0, min(col-1, len(runes)))
 	from, to := max(0, at-windowBefore), min(len(runes), at+windowAfter)
@@ -48,7 +50,14 @@ func excerpt(w io.Writer, line string, col int) {
 			pad.WriteString(blank(r))
 		}
 	}
-	fmt.Fprintf(w, "    %s\n    %s^\n", text.String(), pad.String())
+	before, after := "    ", ""
+	if from > 0 {
+		before = "   …"
+	}
+	if to < len(runes) {
+		after = "…"
+	}
+	fmt.Fprintf(b, "%s%s%s\n    %s^\n", before, text.String(), after, pad.String())
 }
 
 // blank returns white space as wide as r on a terminal.

@@ -191,3 +191,9 @@ func replacedBuiltins() []Function {
 		{"call", "call", "Not available: there are no functions in the data.", unavailable("call")},
 	}
 }
+
+// leftOut reports whether slim-sprig has a function of that name.
+func leftOut(name string) bool {
+	_, ok := sprig.GenericFuncMap()[name]
+	return ok
+}

@@ -29,7 +29,7 @@ func (l *loader) inputs(n *yaml.Node) []Input {
 	l.places["inputs"] = map[string]Pos{}
 	var out []Input
 	for _, e := range l.entries(n, "`inputs`", MaxKeys) {
-		if _, ok := l.id(e.at, "an input"); !ok {
+		if _, ok := l.id(e.at, "input name"); !ok {
 			continue
 		}
 		l.places["inputs"][e.key] = place(e.at)
@@ -179,7 +179,7 @@ func (b *binder) bind(in Input, flags map[string]string, values map[string]json.
 
 // readFlag turns the text of a flag into JSON.
 func readFlag(kind, text string) (json.RawMessage, error) {
-	ok := true
+	var ok bool
 	switch kind {
 	case "string":
 		return json.Marshal(text)

@@ -30,6 +30,9 @@ const (
 	// MaxValues is how many elements a list or dict built by a template may hold.
 	MaxValues = 100_000
 
+	// maxErrors ends the search for mistakes: who made a thousand made one, often.
+	maxErrors = 1000
+
 	maxIDBytes  = 64
 	maxTimeout  = 7 * 24 * time.Hour
 	maxAttempts = 10

@@ -39,7 +39,7 @@ const minSecret = 20 // letters behind the prefix of a key
 // lintLiterals warns of keys of well-known services that stand in the file.
 func (l *loader) lintLiterals() {
 	src := string(l.src)
-	for _, prefix := range []string{"sk-ant-", "sk-proj-", "sk-", "ghp_", "gho_", "github_pat_", "AIza", "AKIA", "xoxb-", "glpat-"} {
+	for _, prefix := range []string{"sk-", "ghp_", "gho_", "github_pat_", "AIza", "AKIA", "xoxb-", "glpat-"} {
 		for at := 0; ; {
 			i := strings.Index(src[at:], prefix)
 			if i < 0 {

@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 )
@@ -47,9 +49,12 @@ func (o Options) scale() int { return max(1, (o.maxSteps()+MaxSteps-1)/MaxSteps)
 // Errors with all mistakes, or says why the file could not be read. Anything but a
 // regular file is refused, so that a pipe cannot make it wait.
 func Load(path string, o Options) (*Plan, []Warning, error) {
-	src, err := readRegular(path, o.scale()*MaxFileBytes)
+	src, size, err := readRegular(path, o.scale()*MaxFileBytes)
 	if err != nil {
 		return nil, nil, err
+	}
+	if size > len(src) {
+		return nil, nil, Errors{tooLarge(path, size, o.scale()*MaxFileBytes)}
 	}
 	if o.ReadFile == nil {
 		o.ReadFile = insideDirectory(filepath.Dir(path))
@@ -57,28 +62,30 @@ func Load(path string, o Options) (*Plan, []Warning, error) {
 	return Parse(path, src, o)
 }
 
-func readRegular(path string, limit int) ([]byte, error) {
+// readRegular returns the content of a file, one byte more than limit at most, and
+// its size.
+func readRegular(path string, limit int) ([]byte, int, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, fmt.Errorf("read pipeline: %w", err)
+		return nil, 0, fmt.Errorf("read pipeline: %w", err)
 	}
 	defer f.Close()
 	return readAll(f, path, limit)
 }
 
-func readAll(f *os.File, path string, limit int) ([]byte, error) {
+func readAll(f *os.File, path string, limit int) ([]byte, int, error) {
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("read pipeline: %w", err)
+		return nil, 0, fmt.Errorf("read pipeline: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, Error{File: path, Msg: "is not a regular file", Hint: "give the path of a YAML file"}
+		return nil, 0, Error{File: path, Msg: "is not a regular file", Hint: "give the path of a YAML file"}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
-		return nil, fmt.Errorf("read pipeline: %w", err)
+		return nil, 0, fmt.Errorf("read pipeline: %w", err)
 	}
-	return data, nil
+	return data, int(info.Size()), nil
 }
 
 // insideDirectory reads files below dir, and no others whatever links there are.
@@ -94,7 +101,8 @@ func insideDirectory(dir string) func(string) ([]byte, error) {
 			return nil, err
 		}
 		defer f.Close()
-		return readAll(f, path, MaxFrozenBytes)
+		data, _, err := readAll(f, path, MaxFrozenBytes)
+		return data, err
 	}
 }
 
@@ -105,6 +113,9 @@ func Parse(name string, src []byte, o Options) (*Plan, []Warning, error) {
 	if root := l.document(); root != nil {
 		l.pipeline(root)
 		l.resolve()
+	}
+	for i := range l.errs {
+		l.errs[i].Pos = l.inFile(l.errs[i])
 	}
 	if errs := sorted(l.errs); len(errs) > 0 {
 		return nil, nil, errs
@@ -161,6 +172,9 @@ func (l *loader) line(n int) string {
 }
 
 func (l *loader) fail(pos Pos, hint, format string, args ...any) {
+	if len(l.errs) >= maxErrors {
+		return
+	}
 	l.errs = append(l.errs, Error{File: l.file, Pos: pos, Hint: hint, Msg: fmt.Sprintf(format, args...)})
 }
 
@@ -170,6 +184,9 @@ func (l *loader) failNode(n *yaml.Node, hint, format string, args ...any) {
 
 // failText reports a mistake at a byte of a template.
 func (l *loader) failText(t Text, offset int, hint, format string, args ...any) {
+	if len(l.errs) >= maxErrors {
+		return
+	}
 	l.errs = append(l.errs, textError(l.file, t, offset, hint, fmt.Sprintf(format, args...)))
 }
 
@@ -189,6 +206,19 @@ func (l *loader) sortedWarnings() []Warning {
 	return out
 }
 
+// inFile returns the place of an error, at the end of the file where it would be
+// behind: what is missing at the end has such a place in yaml.v3.
+func (l *loader) inFile(e Error) Pos {
+	if e.File != l.file || e.Pos.Line < 1 {
+		return e.Pos
+	}
+	p := Pos{min(e.Pos.Line, len(l.lines)), max(1, e.Pos.Col)}
+	if p.Line < e.Pos.Line {
+		p.Col = math.MaxInt
+	}
+	return Pos{p.Line, min(p.Col, utf8.RuneCountInString(l.line(p.Line))+1)}
+}
+
 func place(n *yaml.Node) Pos { return Pos{Line: n.Line, Col: n.Column} }
 
 // reason shortens an I/O error to what a reader of the pipeline needs.
@@ -200,8 +230,7 @@ func reason(err error) string {
 	case errors.As(err, &e):
 		return e.Msg
 	}
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
 	}
 	return err.Error()

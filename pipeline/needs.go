@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ func (l *loader) scopeSteps(sc *scope, outer groupKeys) {
 			continue
 		}
 		l.stepTexts(nd)
-		if nd.step.Kind == KindPrompt {
+		if nd.step.Kind == KindPrompt || nd.step.Kind == "" && nd.agent.name != "" {
 			l.chooseAgent(nd)
 			l.bindSession(nd)
 		}
@@ -112,9 +111,8 @@ func (l *loader) condition(nd *node) {
 	if t == nil || strings.TrimSpace(t.Src) == "" {
 		return
 	}
-	p, err := parseCondition(*t, l.tmpl.conditions)
-	if l.checkParsed(p, err, site{node: nd, env: true, what: "`if`"}) != nil {
-		nd.step.Handles = handles(p)
+	if r := l.checkTemplate(*t, site{node: nd, env: true, what: "`if`"}, parseCondition, l.tmpl.conditions); r != nil {
+		nd.step.Handles = handles(r.p)
 	}
 }
 
@@ -190,29 +188,42 @@ func (l *loader) reference(id string, nd *node, complain report) *node {
 	return target
 }
 
+// maxHinted bounds the search for what was meant, which compares with every step.
+const maxHinted = 50
+
 // unknownStep says how to reach a step of another group, or what was meant.
 func (l *loader) unknownStep(nd *node, id string, complain report) {
+	if len(l.errs) >= maxErrors {
+		return // the search takes its time
+	}
 	if elsewhere := l.search(l.root, id); elsewhere != nil {
 		path := ".steps." + strings.ReplaceAll(elsewhere.path, ".", ".steps.")
 		complain("a template reaches it as "+path, "step `%s` is inside of the group `%s`", id, elsewhere.in.owner.path)
 		return
 	}
+	hint := ""
+	if len(l.errs) < maxHinted {
+		ids := l.visibleIDs(nd)
+		hint = orList(suggest(id, ids), "the steps are ", ids)
+	}
+	complain(hint, "there is no step `%s`", id)
+}
+
+// visibleIDs lists the steps that nd, or with nil the pipeline's outputs, can name.
+func (l *loader) visibleIDs(nd *node) []string {
+	sc := l.root
+	if nd != nil {
+		sc = nd.in
+	}
 	var ids []string
-	for sc := l.scopeOf(nd); sc != nil; sc = sc.outer() {
+	for ; sc != nil; sc = sc.outer() {
 		for _, n := range sc.steps {
 			if n != nd {
 				ids = append(ids, n.step.ID)
 			}
 		}
 	}
-	complain(orList(suggest(id, ids), "the steps are ", ids), "there is no step `%s`", id)
-}
-
-func (l *loader) scopeOf(nd *node) *scope {
-	if nd == nil {
-		return l.root
-	}
-	return nd.in
+	return ids
 }
 
 // search finds a step inside of a group, in any scope.
@@ -229,211 +240,4 @@ func (l *loader) search(sc *scope, id string) *node {
 		}
 	}
 	return nil
-}
-
-func stepFields() []string {
-	return []string{
-		"status", "text", "output", "error", "session", "agent", "model", "usage", "cost", "duration", "exit", "stdout", "stderr", "steps", "attempts",
-	}
-}
-
-// useStep checks `.steps.x…` and makes x a need.
-func (l *loader) useStep(t Text, u use, s site) {
-	complain := func(hint, format string, args ...any) { l.failText(t, u.offset, hint, format, args...) }
-	if s.node == nil && s.what != "`outputs`" {
-		complain("", "`.steps` cannot be used in %s", s.what)
-		return
-	}
-	if len(u.path) == 1 || u.path[1] == "[]" {
-		l.anyStep(s, complain)
-		return
-	}
-	id := u.path[1]
-	if s.node != nil {
-		if target := l.reference(id, s.node, complain); target != nil {
-			l.stepField(t, u, 2, target)
-		}
-	} else if target := l.root.names[id]; target != nil {
-		l.stepField(t, u, 2, target)
-	} else {
-		l.unknownStep(nil, id, complain)
-	}
-}
-
-// anyStep is a reference that cannot be followed: every explicit need may be meant.
-func (l *loader) anyStep(s site, complain report) {
-	if s.node == nil {
-		complain("name each step: .steps.ID", "this reference to `.steps` cannot be followed")
-		return
-	}
-	if len(s.node.needs) == 0 {
-		complain("name the step as .steps.ID, or list every step it may be in `needs`", "this reference to `.steps` cannot be followed")
-	}
-	for _, n := range s.node.needs {
-		if s.node.in.names[n.name] != nil {
-			s.node.ref(n.name)
-		}
-	}
-}
-
-// stepField checks what is named of a step: path element i and on.
-func (l *loader) stepField(t Text, u use, i int, target *node) {
-	if !l.member(t, u, i, "step `"+target.step.ID+"`", stepFields()) || len(u.path) <= i {
-		return
-	}
-	switch field := u.path[i]; {
-	case field == "steps" && target.inner == nil:
-		l.failText(t, u.offset, "", "step `%s` is not a group", target.step.ID)
-	case field == "steps" && len(u.path) > i+1 && u.path[i+1] != "[]":
-		l.innerStep(t, u, i+1, target)
-	case field == "output" && len(target.step.Output) == 0 && !target.broken():
-		l.failText(t, u.offset, "add `output` to `"+target.step.ID+"`, or use .text or .stdout", "step `%s` declares no `output`", target.step.ID)
-	case field == "output":
-		l.property(t, u, i+1, target.step.Output)
-	}
-}
-
-// broken says that the step's output was declared wrongly and reported.
-func (nd *node) broken() bool {
-	_, declared := nd.keys["output"]
-	return declared
-}
-
-func (l *loader) innerStep(t Text, u use, i int, group *node) {
-	child := group.inner.names[u.path[i]]
-	if child == nil {
-		var ids []string
-		for _, n := range group.inner.steps {
-			ids = append(ids, n.step.ID)
-		}
-		l.failText(t, u.offset, orList(suggest(u.path[i], ids), "its steps are ", ids), "group `%s` has no step `%s`", group.step.ID, u.path[i])
-		return
-	}
-	l.stepField(t, u, i+1, child)
-}
-
-// property checks the path from element i on against a JSON Schema, as far as that
-// declares properties.
-func (l *loader) property(t Text, u use, i int, schema json.RawMessage) {
-	var s struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-		Items      json.RawMessage            `json:"items"`
-	}
-	if len(u.path) <= i || len(schema) == 0 || json.Unmarshal(schema, &s) != nil {
-		return
-	}
-	if u.path[i] == "[]" {
-		l.property(t, u, i+1, s.Items)
-		return
-	}
-	if len(s.Properties) == 0 {
-		return
-	}
-	of := "`." + strings.ReplaceAll(strings.Join(u.path[:i], "."), ".[]", "[]") + "`"
-	if l.member(t, u, i, of, slices.Sorted(maps.Keys(s.Properties))) {
-		l.property(t, u, i+1, s.Properties[u.path[i]])
-	}
-}
-
-// chooseAgent sets the profile of an agent step: the one it names, or the only one.
-func (l *loader) chooseAgent(nd *node) {
-	name, pos := nd.agent.name, nd.agent.pos
-	if name == "" {
-		if _, given := nd.keys["agent"]; given {
-			return // reported
-		}
-		if len(l.places["agents"]) != 1 {
-			l.fail(nd.step.Pos, "add `agent: …`: "+strings.Join(l.agentChoices(), ", "), "step `%s` does not say which agent", nd.step.ID)
-			return
-		}
-		for only := range l.places["agents"] {
-			name = only
-		}
-	}
-	if _, ok := l.plan.Agents[name]; !ok {
-		if !l.builtin(name) {
-			choices := l.agentChoices()
-			l.fail(pos, orList(suggest(name, choices), "the agents are ", choices), "unknown agent `%s`", name)
-			return
-		}
-		l.addBuiltin(name, pos)
-	}
-	nd.step.Agent = name
-	l.mark("agents", name)
-}
-
-// addBuiltin makes a profile of a built-in agent that a step names directly.
-func (l *loader) addBuiltin(name string, pos Pos) {
-	if l.plan.Agents == nil {
-		l.plan.Agents = map[string]Profile{}
-	}
-	l.plan.Agents[name] = Profile{Name: name, Use: name, Pos: pos}
-}
-
-// agentChoices lists profiles and built-in agents.
-func (l *loader) agentChoices() []string {
-	names := slices.Collect(maps.Keys(l.plan.Agents))
-	names = slices.AppendSeq(names, maps.Keys(l.o.Agents))
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// order writes the needs of every step of a scope in the order of the file, and
-// refuses cycles.
-func (l *loader) order(sc *scope) {
-	for _, nd := range sc.steps {
-		for _, i := range slices.Sorted(maps.Keys(nd.links)) {
-			nd.step.Needs = append(nd.step.Needs, sc.steps[i].step.ID)
-		}
-		nd.step.Refs = sortedRefs(nd)
-		if nd.inner != nil {
-			l.order(nd.inner)
-		}
-	}
-	l.cycles(sc)
-}
-
-func sortedRefs(nd *node) []string { return slices.Sorted(maps.Keys(nd.refs)) }
-
-// cycles reports each circle of needs once, at its first step in the file.
-func (l *loader) cycles(sc *scope) {
-	c := cycleSearch{l: l, sc: sc, state: make([]byte, len(sc.steps))}
-	for i := range sc.steps {
-		c.visit(i)
-	}
-}
-
-type cycleSearch struct {
-	l     *loader
-	sc    *scope
-	state []byte // 0 new, 1 on the way, 2 done
-	way   []int
-}
-
-func (c *cycleSearch) visit(i int) {
-	if c.state[i] != 0 {
-		return
-	}
-	c.state[i] = 1
-	c.way = append(c.way, i)
-	for _, next := range slices.Sorted(maps.Keys(c.sc.steps[i].links)) {
-		if c.state[next] == 1 {
-			c.found(next)
-		} else {
-			c.visit(next)
-		}
-	}
-	c.way = c.way[:len(c.way)-1]
-	c.state[i] = 2
-}
-
-func (c *cycleSearch) found(start int) {
-	circle := c.way[slices.Index(c.way, start):]
-	first := slices.Index(circle, slices.Min(circle))
-	circle = append(slices.Clone(circle[first:]), circle[:first+1]...)
-	names := make([]string, len(circle))
-	for i, n := range circle {
-		names[i] = c.sc.steps[n].step.ID
-	}
-	c.l.fail(c.sc.steps[circle[0]].step.Pos, "a step waits for every step that its templates or `needs` name; remove one", "steps wait for each other: %s", strings.Join(names, " → "))
 }

@@ -47,6 +47,9 @@ func (m *merger) own(n *yaml.Node) {
 			merged = append(merged, n.Content[i+1])
 			continue
 		}
+		if key.Kind != yaml.ScalarNode {
+			continue // reported by treeCheck
+		}
 		m.add(entry{key: key.Value, at: n.Content[i], val: deref(n.Content[i+1])})
 	}
 	for _, v := range merged {
@@ -247,7 +250,7 @@ func (l *loader) id(n *yaml.Node, what string) (string, bool) {
 // yamlWord reports whether other YAML readers take an unquoted word as a boolean.
 func yamlWord(s string) bool {
 	switch strings.ToLower(s) {
-	case "y", "n", "yes", "no", "on", "off", "true", "false", "null":
+	case "yes", "no", "on", "off", "true", "false", "null":
 		return true
 	}
 	return false

@@ -151,3 +151,46 @@ func orList(hint, intro string, names []string) string {
 	}
 	return intro + strings.Join(names, ", ")
 }
+
+// chooseAgent sets the profile of an agent step: the one it names, or the only one.
+func (l *loader) chooseAgent(nd *node) {
+	name, pos := nd.agent.name, nd.agent.pos
+	if name == "" {
+		if _, given := nd.keys["agent"]; given {
+			return // reported
+		}
+		if len(l.places["agents"]) != 1 {
+			l.fail(nd.step.Pos, "add `agent: …`: "+strings.Join(l.agentChoices(), ", "), "step `%s` does not say which agent", nd.step.ID)
+			return
+		}
+		for only := range l.places["agents"] {
+			name = only
+		}
+	}
+	if _, ok := l.plan.Agents[name]; !ok {
+		if !l.builtin(name) {
+			choices := l.agentChoices()
+			l.fail(pos, orList(suggest(name, choices), "the agents are ", choices), "unknown agent `%s`", name)
+			return
+		}
+		l.addBuiltin(name, pos)
+	}
+	nd.step.Agent = name
+	l.mark("agents", name)
+}
+
+// addBuiltin makes a profile of a built-in agent that a step names directly.
+func (l *loader) addBuiltin(name string, pos Pos) {
+	if l.plan.Agents == nil {
+		l.plan.Agents = map[string]Profile{}
+	}
+	l.plan.Agents[name] = Profile{Name: name, Use: name, Pos: pos}
+}
+
+// agentChoices lists profiles and built-in agents.
+func (l *loader) agentChoices() []string {
+	names := slices.Collect(maps.Keys(l.plan.Agents))
+	names = slices.AppendSeq(names, maps.Keys(l.o.Agents))
+	slices.Sort(names)
+	return slices.Compact(names)
+}

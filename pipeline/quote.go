@@ -1,10 +1,9 @@
 package pipeline
 
 import (
+	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -13,6 +12,7 @@ import (
 // A misplaced value, or a script that does not parse (marker -1).
 type misplaced struct {
 	marker    int
+	line      int // of the script, for one that does not parse
 	msg, hint string
 }
 
@@ -33,19 +33,18 @@ type quoted struct {
 
 // quoteScript replaces the markers in a script by parameters. It is read as bash
 // and, where it is one, as a POSIX script: `sh` is either, and both must agree.
-func quoteScript(marked string, s *scriptValues) (quoted, *misplaced) {
-	bash, err := judge(marked, s, syntax.LangBash)
+func quoteScript(source string, s *scriptValues) (quoted, *misplaced) {
+	bash, err := judge(source, s, syntax.LangBash)
 	if err != nil {
 		return quoted{}, err
 	}
-	posix, err := judge(marked, s, syntax.LangPOSIX)
+	posix, err := judge(source, s, syntax.LangPOSIX)
 	if err == nil || err.marker >= 0 {
 		if err != nil || !slices.Equal(bash.forms, posix.forms) {
 			return quoted{}, orDisagree(err)
 		}
 	}
-	body := bash.markers.ReplaceAllStringFunc(marked, func(m string) string {
-		i := bash.number(m)
+	body := s.replace(source, func(i int) string {
 		ref := "${" + s.name(i) + "}"
 		return map[form]string{formBare: `"` + ref + `"`, formQuoted: ref}[bash.forms[i]]
 	})
@@ -56,32 +55,31 @@ func orDisagree(err *misplaced) *misplaced {
 	if err != nil {
 		return err
 	}
-	return &misplaced{0, "sh and bash read this script differently", safely}
+	return &misplaced{0, 0, "sh and bash read this script differently", safely}
 }
 
 const safely = `pass it by env: {NAME: "{{ … }}"} and write "$NAME"`
 
 // A judgment says for every marker whether its place is safe, and its form there.
 type judgment struct {
-	s       *scriptValues
-	source  string
-	markers *regexp.Regexp
-	forms   []form
-	option  []bool
-	stack   []syntax.Node
-	failed  *misplaced
+	s      *scriptValues
+	forms  []form
+	option []bool
+	stack  []syntax.Node
+	failed *misplaced
+	// evaluates says that some variable takes what it is given as arithmetic or as a
+	// name, so that no value may be assigned to any.
+	evaluates bool
 }
 
-func judge(marked string, s *scriptValues, lang syntax.LangVariant) (*judgment, *misplaced) {
-	j := &judgment{
-		s: s, source: marked, markers: regexp.MustCompile(regexp.QuoteMeta(s.prefix) + `(\d+)_`),
-		forms: make([]form, len(s.values)), option: make([]bool, len(s.values)),
-	}
-	file, err := syntax.NewParser(syntax.Variant(lang), syntax.KeepComments(true)).Parse(strings.NewReader(marked), "")
+func judge(source string, s *scriptValues, lang syntax.LangVariant) (*judgment, *misplaced) {
+	j := &judgment{s: s, forms: make([]form, len(s.values)), option: make([]bool, len(s.values))}
+	file, err := syntax.NewParser(syntax.Variant(lang), syntax.KeepComments(true)).Parse(strings.NewReader(source), "")
 	if err != nil {
-		return nil, &misplaced{-1, "the script does not parse: " + j.markers.ReplaceAllString(err.Error(), "{{ … }}"), "check its quotes and keywords"}
+		return nil, j.unparsed(err)
 	}
-	j.backslashes()
+	j.backslashes(source)
+	j.evaluates = evaluates(file)
 	syntax.Walk(file, j.visit)
 	for i, f := range j.forms {
 		if f == formNone {
@@ -91,25 +89,27 @@ func judge(marked string, s *scriptValues, lang syntax.LangVariant) (*judgment, 
 	return j, j.failed
 }
 
-// number is the index of a marker.
-func (j *judgment) number(marker string) int {
-	n, _ := strconv.Atoi(marker[len(j.s.prefix) : len(marker)-1])
-	return n - 1
+func (j *judgment) unparsed(err error) *misplaced {
+	line, msg := 1, err.Error()
+	if p, ok := errors.AsType[syntax.ParseError](err); ok {
+		line, msg = int(p.Pos.Line()), p.Text
+	}
+	return &misplaced{-1, line, "the script does not parse: " + j.s.replace(msg, func(int) string { return "{{ … }}" }), "check its quotes and keywords"}
 }
 
 func (j *judgment) refuse(marker int, format string, args ...any) {
 	if j.failed == nil {
-		j.failed = &misplaced{marker, fmt.Sprintf(format, args...), safely}
+		j.failed = &misplaced{marker, 0, fmt.Sprintf(format, args...), safely}
 	}
 }
 
 // backslashes refuses a marker behind a backslash: that would take the quote from
 // the parameter.
-func (j *judgment) backslashes() {
-	for _, m := range j.markers.FindAllStringIndex(j.source, -1) {
-		before := j.source[:m[0]]
+func (j *judgment) backslashes(source string) {
+	for _, m := range j.s.find(source) {
+		before := source[:m.start]
 		if n := len(before) - len(strings.TrimRight(before, `\`)); n%2 == 1 {
-			j.refuse(j.number(j.source[m[0]:m[1]]), "a value cannot stand behind a backslash")
+			j.refuse(m.index, "a value cannot stand behind a backslash")
 		}
 	}
 }
@@ -123,8 +123,8 @@ func (j *judgment) visit(n syntax.Node) bool {
 	case *syntax.Comment:
 		j.set(x.Text, formComment)
 	case *syntax.SglQuoted:
-		for _, m := range j.markers.FindAllString(x.Value, -1) {
-			j.refuse(j.number(m), "a value cannot stand in single quotes: nothing is replaced there")
+		for _, m := range j.s.find(x.Value) {
+			j.refuse(m.index, "a value cannot stand in single quotes: nothing is replaced there")
 		}
 	case *syntax.Lit:
 		j.literal(x)
@@ -134,14 +134,14 @@ func (j *judgment) visit(n syntax.Node) bool {
 }
 
 func (j *judgment) set(text string, f form) {
-	for _, m := range j.markers.FindAllString(text, -1) {
-		j.forms[j.number(m)] = f
+	for _, m := range j.s.find(text) {
+		j.forms[m.index] = f
 	}
 }
 
 // literal judges the markers of one piece of text by everything around it.
 func (j *judgment) literal(lit *syntax.Lit) {
-	found := j.markers.FindAllString(lit.Value, -1)
+	found := j.s.find(lit.Value)
 	if len(found) == 0 {
 		return
 	}
@@ -166,7 +166,7 @@ func (j *judgment) literal(lit *syntax.Lit) {
 		child = j.stack[i]
 	}
 	if why != "" {
-		j.refuse(j.number(found[0]), "%s", why)
+		j.refuse(found[0].index, "%s", why)
 		return
 	}
 	j.set(lit.Value, f)
@@ -198,6 +198,9 @@ func (j *judgment) unsafe(n, child syntax.Node, at int) string {
 	case *syntax.DeclClause:
 		return declProblem(x)
 	case *syntax.Assign:
+		if j.evaluates {
+			return "a value cannot be assigned in a script with `declare -i` or `declare -n`"
+		}
 		return assignProblem(x, child)
 	case *syntax.ArrayElem:
 		if child == syntax.Node(x.Value) {
@@ -215,7 +218,7 @@ func (j *judgment) unsafe(n, child syntax.Node, at int) string {
 			return ""
 		}
 	case *syntax.WordIter:
-		if child != syntax.Node(x.Name) {
+		if child != syntax.Node(x.Name) && !j.evaluates {
 			return ""
 		}
 	case *syntax.BinaryTest:
@@ -224,7 +227,7 @@ func (j *judgment) unsafe(n, child syntax.Node, at int) string {
 		return unaryProblem(x)
 	case *syntax.ParamExp:
 		return "a value cannot stand in ${ … } or behind a dollar sign"
-	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop:
+	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm:
 		return "a value cannot stand in arithmetic: a shell would run what it finds in it"
 	}
 	return "a value cannot stand here"
@@ -250,15 +253,12 @@ func (j *judgment) options(lit *syntax.Lit) {
 	if !ok || !takesOptions(call, w) {
 		return
 	}
-	if q, ok := w.Parts[0].(*syntax.DblQuoted); ok && len(q.Parts) == 0 {
-		return
-	}
-	for rest := lit.Value; ; {
-		m := j.markers.FindStringIndex(rest)
-		if m == nil || m[0] != 0 {
+	at = 0
+	for _, m := range j.s.find(lit.Value) {
+		if m.start != at {
 			return
 		}
-		j.option[j.number(rest[:m[1]])] = true
-		rest = rest[m[1]:]
+		j.option[m.index] = true // and the next one, for when this one is empty
+		at = m.end
 	}
 }

@@ -13,11 +13,8 @@ type ref []string
 
 // A use is a place where a template takes a value.
 type use struct {
-	path ref
+	path   ref
 	offset int // in the author's text
-	// whole says that what is done with the value cannot be followed: it may be any
-	// part of it.
-	whole bool
 }
 
 // A reader finds what a template names, without running it.
@@ -38,8 +35,10 @@ type variable struct {
 
 func readUses(p *parsed) *reader {
 	r := &reader{p: p, reset: map[string]bool{}}
-	for _, m := range assigned.FindAllStringSubmatch(p.wrote, -1) {
-		r.reset[m[1]] = true
+	if strings.Contains(p.wrote, "$") {
+		for _, m := range assigned.FindAllStringSubmatch(p.wrote, -1) {
+			r.reset[m[1]] = true
+		}
 	}
 	r.vars = []variable{{"$", ref{}}}
 	r.list(p.tree.Root, ref{})
@@ -81,7 +80,7 @@ func (r *reader) node(n parse.Node, dot ref) {
 func (r *reader) element(x *parse.RangeNode, dot ref) ref {
 	over := r.value(x.Pipe, dot, true)
 	var item ref
-	if over != nil {
+	if len(over) > 1 { // of all steps together nothing is known
 		item = append(slices.Clone(over), "[]")
 	}
 	for i, v := range x.Pipe.Decl {
@@ -169,7 +168,7 @@ func (r *reader) index(c *parse.CommandNode, dot ref, taken bool) ref {
 		}
 		r.operand(a, dot, true)
 		if v != nil {
-			r.uses = append(r.uses, use{v, at, true})
+			r.uses = append(r.uses, use{v, at})
 		}
 		v, taken = nil, false
 	}
@@ -192,7 +191,7 @@ func (r *reader) take(v ref, at int, taken bool) ref {
 		return nil
 	}
 	if taken || len(v) > 1 || len(v) == 1 && v[0] != "steps" {
-		r.uses = append(r.uses, use{v, at, taken})
+		r.uses = append(r.uses, use{v, at})
 	}
 	return v
 }
@@ -234,9 +233,9 @@ func extend(v ref, fields []string) ref {
 }
 
 func (r *reader) lookup(name string) ref {
-	for i := len(r.vars) - 1; i >= 0; i-- {
-		if r.vars[i].name == name {
-			return r.vars[i].path
+	for _, v := range slices.Backward(r.vars) {
+		if v.name == name {
+			return v.path
 		}
 	}
 	return nil

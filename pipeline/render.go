@@ -77,8 +77,7 @@ func NewRenderer(p *Plan, f Funcs) (*Renderer, error) {
 	}
 	var errs Errors
 	eachTemplate(p, func(t Text, m mode) {
-		var e Error
-		if err := r.add(t, m); errors.As(err, &e) {
+		if e, ok := errors.AsType[Error](r.add(t, m)); ok {
 			errs = append(errs, e)
 		}
 	})
@@ -164,8 +163,7 @@ func (r *Renderer) prepare(t Text, m mode) (*executable, error) {
 
 // named gives an error about a template the pipeline's file.
 func (r *Renderer) named(err error) error {
-	var e Error
-	if errors.As(err, &e) && e.File == "" {
+	if e, ok := errors.AsType[Error](err); ok && e.File == "" {
 		e.File = r.file
 		return e
 	}
@@ -214,10 +212,12 @@ func (r *Renderer) Outputs(d Data) (map[string]any, error) {
 	var errs Errors
 	for _, v := range r.outputs {
 		value, err := r.value(v.Value, d)
-		var e Error
-		if errors.As(err, &e) {
+		if err != nil {
+			e, ok := errors.AsType[Error](err)
+			if !ok {
+				return nil, err
+			}
 			errs = append(errs, e)
-			continue
 		}
 		out[v.Name] = value
 	}
@@ -275,28 +275,21 @@ func (r *Renderer) explain(x *executable, t Text, err error) error {
 	p := &parsed{text: t, wrote: x.p.wrote, shift: x.p.shift}
 	m := failedAt.FindStringSubmatch(err.Error())
 	if m == nil {
-		return r.named(p.err(parse.Pos(p.shift), "", rootCause(err).Error()))
+		return r.named(p.err(parse.Pos(p.shift), "", err.Error()))
 	}
 	line, _ := strconv.Atoi(m[1])
 	col, _ := strconv.Atoi(m[2])
 	msg := m[3]
-	var exec template.ExecError
-	if cause := rootCause(err); errors.As(err, &exec) && cause.Error() != exec.Err.Error() {
-		msg = cause.Error()
+	if exec, ok := errors.AsType[template.ExecError](err); ok {
+		if cause := errors.Unwrap(exec.Err); cause != nil {
+			msg = cause.Error() // what a function returned, without text/template's own words
+		}
 	}
 	hint := ""
 	if k := missingKey.FindStringSubmatch(msg); k != nil {
 		msg, hint = "there is no value `"+k[1]+"`", "when it may be missing: get DICT \""+k[1]+"\", hasKey, or dig"
 	}
 	return r.named(p.err(parse.Pos(lineOffset(p.wrote, line)+col), hint, msg))
-}
-
-// rootCause returns what a function of a template returned as its error.
-func rootCause(err error) error {
-	for next := errors.Unwrap(err); next != nil; next = errors.Unwrap(err) {
-		err = next
-	}
-	return err
 }
 
 // What text/template writes when it fails. They are never written to.
@@ -327,130 +320,10 @@ func (w *limited) Write(p []byte) (int, error) {
 	return w.Builder.Write(p)
 }
 
-// The names of what is put into templates behind the author's back. The author
-// cannot write them: the parser knows no such function, and no name has a NUL.
-const (
-	hiddenState = "\x00state"
-	hiddenOut   = "__out"
-	hiddenTick  = "__tick"
-)
-
-func (d Data) execution() *execution { return d[hiddenState].(*execution) }
-
-// emit ends every action: it prints the value, or keeps it. at is the action's place.
-func emit(d Data, at int, v any) (string, error) {
-	e := d.execution()
-	switch e.mode {
-	case modeCondition, modeValue:
-		e.value = v
-		return "", nil
+// WriteString is Write without a copy on the way.
+func (w *limited) WriteString(s string) (int, error) {
+	if w.Len()+len(s) > MaxRenderedBytes {
+		return 0, errOutput
 	}
-	s, err := asText(v)
-	if err != nil || e.mode != modeScript {
-		return s, err
-	}
-	return e.script.add(s, at)
-}
-
-// tick counts the turns of all loops.
-func tick(d Data) (string, error) {
-	e := d.execution()
-	if e.ticks++; e.ticks > MaxTicks {
-		return "", fmt.Errorf("the loops take more than %d turns", MaxTicks)
-	}
-	return "", nil
-}
-
-func stateFunctions() []string { return []string{"always", "failed", "succeeded"} }
-
-func stateFunction(name string) func(Data) bool {
-	return func(d Data) bool {
-		switch n := d.execution().needs; name {
-		case "failed":
-			return n.Failed
-		case "succeeded":
-			return !n.Failed && !n.Cancelled
-		}
-		return true
-	}
-}
-
-// instrument rewrites a tree: every action that prints goes through emit, every
-// loop through tick, and the functions of a condition get the data.
-func instrument(p *parsed) {
-	instrumentList(p, p.tree.Root)
-	eachPipe(p.tree.Root, func(x *parse.PipeNode) {
-		for _, c := range x.Cmds {
-			passState(p.tree, c)
-		}
-	})
-}
-
-func instrumentList(p *parsed, list *parse.ListNode) {
-	if list == nil {
-		return
-	}
-	for _, n := range list.Nodes {
-		if a, ok := n.(*parse.ActionNode); ok && len(a.Pipe.Decl) == 0 {
-			at := &parse.NumberNode{NodeType: parse.NodeNumber, Pos: a.Pos, IsInt: true, Int64: int64(a.Pos), Text: strconv.Itoa(int(a.Pos))}
-			a.Pipe.Cmds = append(a.Pipe.Cmds, call(p.tree, a.Pos, hiddenOut, root(a.Pos), at))
-		}
-		if b := branchOf(n); b != nil {
-			instrumentList(p, b.List)
-			instrumentList(p, b.ElseList)
-		}
-		if x, ok := n.(*parse.RangeNode); ok {
-			pipe := &parse.PipeNode{NodeType: parse.NodePipe, Pos: x.Pos, Line: x.Line, Cmds: []*parse.CommandNode{call(p.tree, x.Pos, hiddenTick, root(x.Pos))}}
-			first := &parse.ActionNode{NodeType: parse.NodeAction, Pos: x.Pos, Line: x.Line, Pipe: pipe}
-			x.List.Nodes = append([]parse.Node{first}, x.List.Nodes...)
-		}
-	}
-}
-
-func root(pos parse.Pos) *parse.VariableNode {
-	return &parse.VariableNode{NodeType: parse.NodeVariable, Pos: pos, Ident: []string{"$"}}
-}
-
-func call(t *parse.Tree, pos parse.Pos, name string, args ...parse.Node) *parse.CommandNode {
-	id := parse.NewIdentifier(name).SetTree(t).SetPos(pos)
-	return &parse.CommandNode{NodeType: parse.NodeCommand, Pos: pos, Args: append([]parse.Node{id}, args...)}
-}
-
-// passState gives `failed` and its like the data: as a command, or in parentheses as
-// an argument.
-func passState(t *parse.Tree, c *parse.CommandNode) {
-	for i, a := range c.Args {
-		id, ok := a.(*parse.IdentifierNode)
-		if !ok || !isState(id.Ident) {
-			continue
-		}
-		if i == 0 {
-			c.Args = append([]parse.Node{id, root(id.Pos)}, c.Args[1:]...)
-			return
-		}
-		c.Args[i] = &parse.PipeNode{NodeType: parse.NodePipe, Pos: id.Pos, Cmds: []*parse.CommandNode{call(t, id.Pos, id.Ident, root(id.Pos))}}
-	}
-}
-
-func isState(name string) bool {
-	for _, s := range stateFunctions() {
-		if s == name {
-			return true
-		}
-	}
-	return false
-}
-
-// handles reports whether a condition asks how the steps before have ended.
-func handles(p *parsed) bool {
-	found := false
-	eachPipe(p.tree.Root, func(x *parse.PipeNode) {
-		for _, c := range x.Cmds {
-			for _, a := range c.Args {
-				id, ok := a.(*parse.IdentifierNode)
-				found = found || ok && isState(id.Ident)
-			}
-		}
-	})
-	return found
+	return w.Builder.WriteString(s)
 }

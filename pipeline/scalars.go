@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,10 +87,8 @@ func (l *loader) oneOf(n *yaml.Node, what string, words []string) string {
 	if !ok {
 		return ""
 	}
-	for _, w := range words {
-		if s == w {
-			return s
-		}
+	if slices.Contains(words, s) {
+		return s
 	}
 	l.failNode(n, suggest(s, words), "%s must be one of %s, got %s", what, strings.Join(words, ", "), describe(n))
 	return ""

@@ -46,7 +46,7 @@ var errRemote = errors.New("references outside of the schema are not followed")
 
 type noLoader struct{}
 
-func (noLoader) Load(url string) (any, error) { return nil, fmt.Errorf("%s: %w", url, errRemote) }
+func (noLoader) Load(string) (any, error) { return nil, errRemote }
 
 func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
@@ -87,8 +87,7 @@ func ValidateJSON(schema, value json.RawMessage) error {
 
 func validate(s *jsonschema.Schema, v any) error {
 	err := s.Validate(v)
-	var details *jsonschema.ValidationError
-	if errors.As(err, &details) {
+	if details, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		return errors.New(strings.Join(violations(details), "; "))
 	}
 	return err

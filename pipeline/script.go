@@ -51,6 +51,42 @@ func (s *scriptValues) name(i int) string { return s.prefix + strconv.Itoa(i+1) 
 
 func (s *scriptValues) marker(i int) string { return s.name(i) + "_" }
 
+// A marked is a marker found in a text: that of value index, from start to end.
+type marked struct{ index, start, end int }
+
+// find returns the markers of a text. No other text has the prefix.
+func (s *scriptValues) find(text string) []marked {
+	var found []marked
+	for at := 0; ; {
+		i := strings.Index(text[at:], s.prefix)
+		if i < 0 {
+			return found
+		}
+		m := marked{start: at + i, end: at + i + len(s.prefix)}
+		for m.end < len(text) && text[m.end] >= '0' && text[m.end] <= '9' {
+			m.end++
+		}
+		n, err := strconv.Atoi(text[m.start+len(s.prefix) : m.end])
+		at = m.end
+		if err == nil && n >= 1 && n <= len(s.values) && strings.HasPrefix(text[m.end:], "_") {
+			m.index, m.end = n-1, m.end+1
+			found = append(found, m)
+		}
+	}
+}
+
+// replace puts what with returns in the place of every marker.
+func (s *scriptValues) replace(text string, with func(index int) string) string {
+	var b strings.Builder
+	at := 0
+	for _, m := range s.find(text) {
+		b.WriteString(text[at:m.start])
+		b.WriteString(with(m.index))
+		at = m.end
+	}
+	return b.String() + text[at:]
+}
+
 // Script renders a `run`. No value becomes text of the shell: each action is a
 // parameter, quoted as its place needs it, and a place where a value could be read
 // as more than one text is an error.
@@ -77,7 +113,7 @@ func (r *Renderer) Script(t Text, d Data) (Script, error) {
 }
 
 func (r *Renderer) scriptError(t Text, s *scriptValues, err *misplaced) error {
-	at := 0
+	at := lineOffset(t.Src, err.line)
 	if err.marker >= 0 {
 		at = s.places[err.marker]
 	}
@@ -99,7 +135,7 @@ func (l *loader) script(nd *node, p *parsed) {
 		return
 	}
 	branches := countBranches(p.tree.Root)
-	for _, choose := range variants(branches) {
+	for _, choose := range variants(min(branches, maxVariantBytes/len(p.wrote)), branches > 0) {
 		v := &variant{p: p, values: newScriptValues(p.wrote), choose: choose}
 		v.list(p.tree.Root)
 		_, err := quoteScript(v.text.String(), v.values)
@@ -108,7 +144,7 @@ func (l *loader) script(nd *node, p *parsed) {
 		case err.marker >= 0:
 			l.failText(p.text, v.values.places[err.marker], err.hint, "%s", err.msg)
 		case branches == 0: // with branches, not every combination is meant to be a script
-			l.failText(p.text, 0, err.hint, "%s", err.msg)
+			l.failText(p.text, lineOffset(p.text.Src, err.line), err.hint, "%s", err.msg)
 		}
 	}
 }
@@ -128,17 +164,20 @@ func countBranches(list *parse.ListNode) int {
 	return n
 }
 
-const maxVariants = 32
+const (
+	maxVariants     = 32
+	maxVariantBytes = 1 << 20 // of all variants together
+)
 
-// variants are choices of branches: all of them taken, none, and each one alone
-// not taken.
-func variants(branches int) []func(int) bool {
+// variants are choices of branches: all of them taken, none, and each of the first
+// few alone not taken.
+func variants(few int, branched bool) []func(int) bool {
 	all := []func(int) bool{func(int) bool { return true }}
-	if branches == 0 {
+	if !branched {
 		return all
 	}
 	all = append(all, func(int) bool { return false })
-	for i := range min(branches, maxVariants) {
+	for i := range min(few, maxVariants) {
 		all = append(all, func(b int) bool { return b != i })
 	}
 	return all

@@ -21,7 +21,7 @@ func interpreters() []string {
 func rereaders() []string {
 	return []string{
 		"eval", ".", "source", "trap", "alias", "unset", "unalias", "read", "let", "declare", "typeset", "getopts", "mapfile", "readarray",
-		"compgen", "complete", "bind", "enable", "fc", "hash", "set", "shift", "ulimit", "umask", "[[", "function", "wait",
+		"compgen", "complete", "bind", "enable", "fc", "hash", "set", "shift", "ulimit", "umask", "function", "wait",
 		"ssh", "rsh", "su", "xargs", "parallel", "watch", "at", "batch", "crontab", "script", "expect", "screen", "tmux", "flock", "strace",
 		"awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq", "make", "gmake", "psql", "mysql", "sqlite3", "bc", "dc", "m4", "gdb", "ed", "ex", "vi", "vim", "emacs",
 	}
@@ -34,9 +34,10 @@ func wrappers() []string {
 	}
 }
 
-// printers take any text as an argument and have no way to run it.
+// printers take any text as an argument and have no way to run it. `[[` is one
+// only to a POSIX shell, which knows no such command.
 func printers() []string {
-	return []string{"echo", "printf", "test", "[", "true", "false", ":"}
+	return []string{"echo", "printf", "test", "[", "[[", "true", "false", ":"}
 }
 
 // commandName is the name of a command without its directory; "" when the script
@@ -206,7 +207,7 @@ func commandOption(before, w *syntax.Word) string {
 	}
 	for _, o := range []string{
 		"--exec", "--command", "--eval", "--upload-pack", "--receive-pack", "--checkpoint-action", "--to-command", "--rsh",
-		"--use-compress-program", "--rsync-path", "--pager", "--editor", "--init-file", "--rcfile",
+		"--use-compress-program", "--rsync-path", "--pager", "--editor", "--init-file", "--rcfile", "-exec", "-toolexec",
 	} {
 		if plainWord(before) == o || strings.HasPrefix(text, o+"=") {
 			return "a value cannot follow `" + o + "`: it is a command"
@@ -231,6 +232,25 @@ func declProblem(d *syntax.DeclClause) string {
 	return ""
 }
 
+// evaluates reports whether a script declares a variable as an integer or as a
+// reference: assigning to one evaluates the text, and `a[$(id)]` runs a command.
+func evaluates(file *syntax.File) bool {
+	found := false
+	syntax.Walk(file, func(n syntax.Node) bool {
+		d, ok := n.(*syntax.DeclClause)
+		if !ok {
+			return true
+		}
+		for _, a := range d.Args {
+			option := a.Name == nil && a.Value != nil
+			found = found || option && strings.ContainsAny(plainWord(a.Value), "in$")
+			found = found || option && plainWord(a.Value) == ""
+		}
+		return true
+	})
+	return found
+}
+
 // assignProblem allows a value as the text of a variable, unless the variable makes
 // the shell or a loader run something.
 func assignProblem(a *syntax.Assign, child syntax.Node) string {
@@ -253,7 +273,7 @@ func powerful(name string) bool {
 		}
 	}
 	return slices.Contains([]string{
-		"PATH", "IFS", "ENV", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "SHELL", "EDITOR", "VISUAL", "PAGER", "SHELLOPTS", "BASHOPTS", "FPATH", "CDPATH", "RANDOM", "SECONDS", "HISTCMD", "OPTIND", "LINENO", "EPOCHSECONDS",
+		"PATH", "IFS", "ENV", "PS0", "PS1", "PS2", "PS4", "PROMPT_COMMAND", "SHELL", "EDITOR", "VISUAL", "PAGER", "SHELLOPTS", "BASHOPTS", "FPATH", "CDPATH", "RANDOM", "SRANDOM", "SECONDS", "HISTCMD", "OPTIND", "LINENO", "EPOCHSECONDS",
 	}, name)
 }
 
@@ -295,7 +315,7 @@ func readsProgram(st *syntax.Stmt) bool {
 
 // dataReaders are rereaders whose standard input is data, and not a program.
 func dataReaders() []string {
-	return []string{"read", "mapfile", "readarray", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq", "set", "shift", "wait", "unset", "trap", "declare", "typeset", "let", "alias", "[["}
+	return []string{"read", "mapfile", "readarray", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "jq", "yq", "set", "shift", "wait", "unset", "trap", "declare", "typeset", "let", "alias"}
 }
 
 func runsInput(args []*syntax.Word) bool {

@@ -90,12 +90,12 @@ func (l *loader) stepList(n *yaml.Node, s *scope, depth int) []Step {
 }
 
 func (l *loader) step(st *Step, e entry, s *scope, depth int) {
-	id, _ := l.id(e.at, "a step's id")
+	l.id(e.at, "step id")
 	nd := &node{step: st, in: s, index: len(s.steps), path: e.key}
 	if s.owner != nil {
 		nd.path = s.owner.path + "." + e.key
 	}
-	*st = Step{ID: id, Pos: place(e.at)}
+	*st = Step{ID: e.key, Pos: place(e.at)}
 	s.steps = append(s.steps, nd)
 	s.names[e.key] = nd
 	if e.val.Kind == yaml.ScalarNode && e.val.ShortTag() == "!!str" {
@@ -127,6 +127,8 @@ func (l *loader) kind(st *Step, e entry, entries []entry) {
 			kinds = append(kinds, k)
 		case "pipeline", "ask", "merge", "set", "vote", "race", "uses", "command", "cmd", "script", "cmds":
 			others = true // reported as a key
+		default:
+			others = others || suggest(k.key, []string{"prompt", "prompt-file", "run", "steps"}) != "" && !slices.Contains(stepKeys(), k.key)
 		}
 	}
 	switch {
@@ -135,6 +137,7 @@ func (l *loader) kind(st *Step, e entry, entries []entry) {
 		return
 	case len(kinds) > 1:
 		l.failNode(kinds[1].at, "split it into two steps", "step `%s` has both `%s` and `%s`", e.key, kinds[0].key, kinds[1].key)
+		return
 	case len(kinds) == 0:
 		return
 	}

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,7 +22,7 @@ func (l *loader) syntaxError(err error) {
 		l.fail(l.find("*"+name, line), "define it first: &"+name, "unknown anchor *%s", name)
 		return
 	}
-	if l.tabs(line) || l.unclosed(msg) || l.plainScalar(line) {
+	if l.tabs(line) || l.unclosed(msg) || l.plainScalar(line) || l.badStart(line, msg) || l.badIndent() {
 		return
 	}
 	l.fail(Pos{line, indentOf(l.line(line)) + 1}, "check the indentation and the quotes here and in the lines before", "not valid YAML: %s", msg)
@@ -112,7 +113,7 @@ func quoteEnd(src string, open int) int {
 // openBracket returns the last opening bracket of a value that the rest of its
 // line does not close, or -1.
 func (l *loader) openBracket() int {
-	for i := len(l.lines) - 1; i >= 0; i-- {
+	for i, v := range slices.Backward(l.lines) {
 		text := l.line(i + 1)
 		m := regexp.MustCompile(`[:\-]\s+([\[{])`).FindStringSubmatchIndex(text)
 		if m == nil {
@@ -120,7 +121,7 @@ func (l *loader) openBracket() int {
 		}
 		part := text[m[2]:]
 		if strings.Count(part, "[")+strings.Count(part, "{") > strings.Count(part, "]")+strings.Count(part, "}") {
-			return l.lines[i] + m[2]
+			return v + m[2]
 		}
 	}
 	return -1
@@ -145,6 +146,58 @@ func (l *loader) plainScalar(line int) bool {
 		case !strings.ContainsRune("\"'|>[{&*!#", rune(value[0])) && strings.Contains(value, ": "):
 			l.fail(pos, "quote text that contains `: `", "`: ` inside of an unquoted value")
 			return true
+		}
+	}
+	return false
+}
+
+// badStart finds the character that no unquoted value can begin with.
+func (l *loader) badStart(line int, msg string) bool {
+	if !strings.Contains(msg, "cannot start any token") {
+		return false
+	}
+	for _, n := range []int{line, line + 1, line - 1} {
+		text := l.line(n)
+		if m := regexp.MustCompile("[:,\\[{-]\\s*([@`%])").FindStringSubmatchIndex(text); m != nil {
+			l.fail(Pos{n, utf8.RuneCountInString(text[:m[2]]) + 1}, "quote the value", "a value cannot begin with %q", text[m[2]])
+			return true
+		}
+	}
+	return false
+}
+
+// badIndent finds the first line that goes back to a column where nothing began.
+func (l *loader) badIndent() bool {
+	levels := []int{0}
+	block := -1 // the indentation of the key whose block is being passed
+	for n := 1; n <= len(l.lines); n++ {
+		text := l.line(n)
+		trimmed, indent := strings.TrimSpace(text), indentOf(text)
+		if trimmed == "" || trimmed[0] == '#' || block >= 0 && indent > block {
+			continue
+		}
+		for len(levels) > 1 && indent < levels[len(levels)-1] {
+			levels = levels[:len(levels)-1]
+		}
+		if indent != levels[len(levels)-1] && l.dedented(n, indent) {
+			l.fail(Pos{n, indent + 1}, "align it with a line above", "this line is indented by %d spaces, like no line that it could continue", indent)
+			return true
+		}
+		if indent > levels[len(levels)-1] {
+			levels = append(levels, indent)
+		}
+		if block = -1; regexp.MustCompile(`[:-]\s+[|>][+-]?\d?$`).MatchString(trimmed) {
+			block = indent
+		}
+	}
+	return false
+}
+
+// dedented reports whether line n is indented less than the last one with text.
+func (l *loader) dedented(n, indent int) bool {
+	for n--; n > 0; n-- {
+		if text := l.line(n); strings.TrimSpace(text) != "" {
+			return indentOf(text) > indent
 		}
 	}
 	return false

@@ -129,8 +129,18 @@ func branchOf(n parse.Node) *parse.BranchNode {
 	return nil
 }
 
+// unknownFunction is a mistake that does not keep the rest from being checked.
+type unknownFunction struct {
+	mistake Error
+	name    string
+}
+
+func (u *unknownFunction) Error() string { return u.mistake.Error() }
+
+func (u *unknownFunction) Unwrap() error { return u.mistake }
+
 // explain turns a parse error, which names a line at best, into a place.
-func (p *parsed) explain(err error, functions map[string]any) Error {
+func (p *parsed) explain(err error, functions map[string]any) error {
 	m := regexp.MustCompile(`(?s)^template: t:(\d+): (.*)$`).FindStringSubmatch(err.Error())
 	if m == nil {
 		return p.err(parse.Pos(p.shift), "", "template: "+err.Error())
@@ -140,7 +150,7 @@ func (p *parsed) explain(err error, functions map[string]any) Error {
 	line := lineOf(p.wrote, from)
 	if name, ok := quotedFunction(m[2]); ok {
 		at := from + max(0, wordIndex(line, name))
-		return p.err(parse.Pos(at), functionHint(name, functions), "unknown function `"+name+"`")
+		return &unknownFunction{p.err(parse.Pos(at), functionHint(name, functions), "unknown function `"+name+"`"), name}
 	}
 	at := max(from+max(0, strings.Index(line, "{{")), p.shift)
 	return p.err(parse.Pos(at), parseHint(line, m[2]), "template: "+m[2])

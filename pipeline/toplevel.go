@@ -2,7 +2,9 @@ package pipeline
 
 import (
 	"maps"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 )
@@ -21,6 +23,10 @@ func (l *loader) pipeline(root *yaml.Node) {
 		} else if !l.pipelineKey(e) {
 			l.unknownKey(e.at, inPipeline, pipelineKeys())
 		}
+	}
+	if l.plan.Name == "" {
+		base := filepath.Base(l.plan.File)
+		l.plan.Name = strings.TrimSuffix(base, filepath.Ext(base))
 	}
 	if steps != nil {
 		l.root = &scope{names: map[string]*node{}}
@@ -77,7 +83,7 @@ func (l *loader) vars(n *yaml.Node, what string, env bool) []Var {
 			continue
 		}
 		if !env {
-			if _, ok := l.id(e.at, "an output"); !ok {
+			if _, ok := l.id(e.at, "output name"); !ok {
 				continue
 			}
 		}
