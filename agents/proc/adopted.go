@@ -6,37 +6,30 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// adoptedTimeout bounds the wait for killed processes; only one stuck in the kernel
-// takes long.
-const adoptedTimeout = 5 * time.Second
-
-// killAdopted kills and reaps what came to flow because its guardian died.
+// killAdopted kills and reaps what came to flow because its guardian died. What the
+// killed leave comes to flow in turn, so it goes on until there is nothing.
 func killAdopted() error {
-	deadline := time.Now().Add(adoptedTimeout)
-	for pause := time.Millisecond; ; pause *= 2 {
+	for {
 		t, err := readTree()
 		if err != nil {
-			return fmt.Errorf("processes may be left over: %w", err)
+			return fmt.Errorf("processes may be left over; look for %s in their environment: %w", attemptVar, err)
 		}
 		adopted := t.adopted(os.Getpid())
 		if len(adopted) == 0 {
 			return nil
 		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("processes %v do not end; end them by hand", adopted)
-		}
 		for _, root := range adopted {
 			for _, pid := range t.below(root) {
-				unix.Kill(pid, unix.SIGKILL)
+				kill(pid, unix.SIGKILL)
 			}
+		}
+		for _, root := range adopted {
 			reapOne(root)
 		}
-		time.Sleep(pause)
 	}
 }
 
@@ -54,10 +47,10 @@ func runsGuardian(pid int) bool {
 	return err == nil && isGuardian(strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00"))
 }
 
-// reapOne reaps a child if it has ended.
+// reapOne waits for a killed child.
 func reapOne(pid int) {
 	for {
-		if _, err := unix.Wait4(pid, nil, unix.WNOHANG, nil); !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Wait4(pid, nil, 0, nil); !errors.Is(err, unix.EINTR) {
 			return
 		}
 	}

@@ -25,10 +25,7 @@ func BenchmarkTrue(b *testing.B) {
 	for _, width := range widths {
 		b.Run(strconv.Itoa(width), func(b *testing.B) {
 			dir, s := b.TempDir(), newSupervisor(b, Options{})
-			if err := s.Start(); err != nil {
-				b.Fatal(err)
-			}
-			guardian := s.client.cmd.Process.Pid
+			guardian := guardianOf(b, s)
 			atOnce(b, width, func() (time.Duration, time.Duration) { return cpuOf(b, os.Getpid()), cpuOf(b, guardian) }, func(worker, n int) error {
 				out := filepath.Join(dir, strconv.Itoa(worker))
 				r, err := s.Run(context.Background(), Spec{
@@ -73,6 +70,7 @@ func execTrue(out string) error {
 
 // atOnce does b.N runs in a number of workers and reports the rate and the CPU.
 func atOnce(b *testing.B, workers int, cpu func() (flow, guardian time.Duration), run func(worker, n int) error) {
+	b.Helper()
 	var left atomic.Int64
 	left.Store(int64(b.N))
 	var group sync.WaitGroup
@@ -160,6 +158,7 @@ func Benchmark500Chatty(b *testing.B) {
 }
 
 func chatty(b *testing.B) {
+	b.Helper()
 	dir, s := b.TempDir(), newSupervisor(b, Options{})
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -174,7 +173,7 @@ func chatty(b *testing.B) {
 		})
 	}
 	eventually(b, "all run", func() bool { return len(labelled(b, dir)) == chattyChildren })
-	guardian := s.client.cmd.Process.Pid
+	guardian := guardianOf(b, s)
 	before, began := cpuOf(b, os.Getpid())+cpuOf(b, guardian), time.Now()
 	writer := exec.Command(executablePath(b), append([]string{"child:chatty"}, files...)...)
 	if err := writer.Run(); err != nil {

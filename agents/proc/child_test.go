@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,7 +35,7 @@ func flowChild(args []string) {
 				happened()
 				_, err := s.Run(context.Background(), Spec{
 					Label: fmt.Sprintf("%s.%d.%d", name, i, round), Path: "/bin/sh", Args: []string{"-c", script},
-					Env: testEnv(), Dir: dir, Stdout: filepath.Join(dir, fmt.Sprint(i)),
+					Env: os.Environ(), Dir: dir, Stdout: filepath.Join(dir, fmt.Sprint(i)),
 				}, Sink{Stdout: func(Line) { happened() }})
 				check(err)
 			}
@@ -52,7 +51,7 @@ func guardedChild(args []string) {
 	check(s.Start())
 	fmt.Println(s.client.cmd.Process.Pid)
 	_, err := s.Run(context.Background(), Spec{
-		Label: args[0], Path: "/bin/sh", Args: []string{"-c", args[1]}, Env: testEnv(),
+		Label: args[0], Path: "/bin/sh", Args: []string{"-c", args[1]}, Env: os.Environ(),
 	}, Sink{})
 	fmt.Println(err)
 	fmt.Println(s.Close())
@@ -61,14 +60,15 @@ func guardedChild(args []string) {
 }
 
 // daemonChild starts a daemon that has left everything behind: it has a session of
-// its own, its parent is gone, it ignores signals and, with "hide", it has no
-// environment. It holds the standard output and writes its pid to a file.
+// its own, its parent is gone, it ignores signals and, unless that is "inherited", it
+// has an environment of its own. It holds the standard output and writes its pid to a
+// file.
 func daemonChild(args []string) {
 	cmd := exec.Command("/proc/self/exe", "child:daemon2", args[0])
 	cmd.Stdout = os.Stdout
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if slices.Contains(args, "hide") {
-		cmd.Env = []string{"A=B"}
+	if env := args[1]; env != "inherited" {
+		cmd.Env = []string{env}
 	}
 	check(cmd.Start())
 	for !exists(args[0]) {

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -59,11 +60,16 @@ func launch(record string, keep []*os.File) (*client, error) {
 	r := bufio.NewReaderSize(mine, 1<<16)
 	if err := awaitHello(mine, r); err != nil {
 		mine.Close() // ends it, unless it is none
-		c.cmd.Process.Kill()
-		return nil, errors.Join(err, c.cmd.Wait())
+		return nil, errors.Join(err, c.end())
 	}
 	go c.listen(r)
 	return c, nil
+}
+
+// end kills a guardian that is none and waits for it.
+func (c *client) end() error {
+	kill(c.cmd.Process.Pid, unix.SIGKILL)
+	return c.cmd.Wait()
 }
 
 // guardianCmd starts this executable again, even if its file was replaced. argv[0]
@@ -115,13 +121,25 @@ func (c *client) start(m start) (<-chan exit, error) {
 	return ended, nil
 }
 
+// await waits for the end of a process, and brings it about once ctx is done.
+func (c *client) await(ctx context.Context, ended <-chan exit, spec Spec) exit {
+	ladder := spec.Ladder
+	if ladder == nil {
+		ladder = defaultLadder()
+	}
+	signal := func(r Rung) {
+		c.write(kindSignal, &order{Label: spec.Label, Signal: r.Signal, Group: spec.Group})
+	}
+	return climb(ctx, ended, ladder, signal, func() { c.write(kindKill, &order{Label: spec.Label}) })
+}
+
 // write sends one frame. If it cannot, the guardian is gone, and the listener
 // notices that and tells all who wait.
 func (c *client) write(kind byte, m message) {
 	frame := appendFrame(nil, kind, m)
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	c.conn.Write(frame)
+	_, _ = c.conn.Write(frame)
 }
 
 // listen passes ends on to those who wait for them, until the guardian ends.
@@ -129,18 +147,20 @@ func (c *client) listen(r *bufio.Reader) {
 	defer close(c.gone)
 	err := c.receive(r)
 	if !errors.Is(err, io.EOF) {
-		c.cmd.Process.Kill() // it speaks nonsense
+		kill(c.cmd.Process.Pid, unix.SIGKILL) // it speaks nonsense
 	}
-	waitErr := c.cmd.Wait()
+	if c.cmd.Wait() == nil && c.isClosing() {
+		c.fail(errClosed)
+		return
+	}
+	died := fmt.Errorf("the guardian died (%v) and all processes with it; start again or resume: %w", c.cmd.ProcessState, err)
+	c.fail(errors.Join(died, killAdopted()))
+}
+
+func (c *client) isClosing() bool {
 	c.mu.Lock()
-	closing := c.closing
-	c.mu.Unlock()
-	if !closing {
-		err = errors.Join(fmt.Errorf("the guardian died (%v): %w", c.cmd.ProcessState, err), killAdopted())
-	} else {
-		err = errors.Join(errClosed, waitErr)
-	}
-	c.fail(err)
+	defer c.mu.Unlock()
+	return c.closing
 }
 
 func (c *client) receive(r *bufio.Reader) error {
@@ -177,14 +197,17 @@ func (c *client) fail(err error) {
 	}
 }
 
-// close has the guardian kill what is left and end, and waits for that.
+// close has the guardian kill what is left and end, and waits for that. It returns
+// an error if the guardian has died instead, now or before.
 func (c *client) close() error {
 	c.mu.Lock()
-	died := c.lost
 	c.closing = true
 	c.mu.Unlock()
 	c.write(kindEnd, nil)
 	<-c.gone
 	c.conn.Close()
-	return died
+	if errors.Is(c.lost, errClosed) { // nobody writes it any more
+		return nil
+	}
+	return c.lost
 }

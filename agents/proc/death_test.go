@@ -33,7 +33,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 func child(t *testing.T, args ...string) (*exec.Cmd, io.Reader) {
 	t.Helper()
 	cmd := exec.Command(executablePath(t), args...)
-	cmd.Env, cmd.Stderr = testEnv(), os.Stderr
+	cmd.Env, cmd.Stderr = os.Environ(), os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ const stubborn = "trap '' INT TERM HUP; setsid sleep 1000 & sleep 1000 & echo; w
 
 func TestFlowIsKilled(t *testing.T) {
 	dir, name := t.TempDir(), label(t, 0)
-	daemon := fmt.Sprintf("%s child:daemon %s/plain & %s child:daemon %s/hidden hide & wait; echo; exec sleep 1000",
+	daemon := fmt.Sprintf("%s child:daemon %s/plain inherited & %s child:daemon %s/hidden A=B & wait; echo; exec sleep 1000",
 		executablePath(t), dir, executablePath(t), dir)
 	flow, out := child(t, "child:flow", dir, name, daemon, stubborn, "trap 'exit 7' TERM; echo; while :; do sleep 0.01; done")
 	if _, err := io.ReadFull(out, make([]byte, 6)); err != nil { // each was started and has printed a line
@@ -167,7 +167,7 @@ func TestCleanEndLeavesNoRecord(t *testing.T) {
 // and whoever asks is told.
 func TestGuardianIsKilled(t *testing.T) {
 	name, dir := label(t, 0), t.TempDir()
-	script := fmt.Sprintf("%s child:daemon %s/plain; %s child:daemon %s/hidden hide; setsid sleep 1000 & >%s/ready; %s",
+	script := fmt.Sprintf("%s child:daemon %s/plain inherited; %s child:daemon %s/hidden A=B; setsid sleep 1000 & >%s/ready; %s",
 		executablePath(t), dir, executablePath(t), dir, dir, stubborn)
 	_, out := child(t, "child:guarded", name, script)
 	r := bufio.NewReader(out)
@@ -203,10 +203,7 @@ func TestGuardianIsKilled(t *testing.T) {
 // the guardian, and if someone signals it directly it goes on.
 func TestSignalsOfTheTerminal(t *testing.T) {
 	s := newSupervisor(t, Options{})
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	guardian := s.client.cmd.Process.Pid
+	guardian := guardianOf(t, s)
 	if session, err := unix.Getsid(guardian); err != nil || session != guardian {
 		t.Errorf("the guardian's session is %d, %v", session, err)
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // startRun runs a spec in the background and waits for its first output.
-func startRun(t *testing.T, s *Supervisor, ctx context.Context, spec Spec, sink Sink) <-chan Result {
+func startRun(ctx context.Context, t *testing.T, s *Supervisor, spec Spec, sink Sink) <-chan Result {
 	t.Helper()
 	done := make(chan Result, 1)
 	go func() {
@@ -46,7 +46,7 @@ func TestCancel(t *testing.T) {
 		{"ignores SIGINT", "trap '' INT; echo; exec sleep 1000", short, false, -1, "TERM"},
 		{"ignores both", "trap '' INT TERM; echo; while :; do sleep 0.01; done", short, false, -1, "KILL"},
 		{"is stopped", "echo; kill -STOP $$", short, false, -1, "KILL"},
-		{"waits for its child", "trap 'exit 6' INT; echo; sleep 1000; exit 7", nil, true, 6, ""},
+		{"waits for its child", "trap 'exit 6' INT; sleep 1000 & " + untilSleeps + "; echo; wait; exit 7", nil, true, 6, ""},
 	}
 	s := newSupervisor(t, Options{})
 	for i, test := range tests {
@@ -54,7 +54,7 @@ func TestCancel(t *testing.T) {
 			spec := sh(t, test.script)
 			spec.Label, spec.Ladder, spec.Group = label(t, i), test.ladder, test.group
 			ctx, cancel := context.WithCancel(t.Context())
-			done := startRun(t, s, ctx, spec, Sink{})
+			done := startRun(ctx, t, s, spec, Sink{})
 			cancel()
 			r := <-done
 			if r.Code != test.code || r.Signal != test.signal || r.Err != nil {
@@ -73,7 +73,7 @@ func TestKillAll(t *testing.T) {
 	for i := range 3 {
 		spec := sh(t, "trap '' INT TERM; sleep 1000 & setsid sleep 1000 & echo; while :; do sleep 0.01; done")
 		spec.Label = label(t, i)
-		done = append(done, startRun(t, s, t.Context(), spec, Sink{}))
+		done = append(done, startRun(t.Context(), t, s, spec, Sink{}))
 	}
 	s.KillAll()
 	for _, d := range done {
@@ -128,10 +128,10 @@ func TestManyLeftoversAreCounted(t *testing.T) {
 }
 
 // TestDaemon: a daemon in a session of its own, that ignores signals and holds the
-// standard output. The second kind has hidden its label too.
+// standard output. The others have hidden their label too.
 func TestDaemon(t *testing.T) {
 	s := newSupervisor(t, Options{})
-	for i, arg := range []string{"plain", "hide"} {
+	for i, arg := range []string{"inherited", "A=B", "FLOW_ATTEMPT=of-a-flow-within"} {
 		t.Run(arg, func(t *testing.T) {
 			spec := self(t, "daemon", "", arg)
 			spec.Label = label(t, i)
@@ -155,8 +155,8 @@ func TestHiddenDaemonBesideAnother(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	other := sh(t, "echo; exec sleep 1000")
 	other.Label = label(t, 1)
-	done := startRun(t, s, ctx, other, Sink{})
-	spec := self(t, "daemon", "", "hide")
+	done := startRun(ctx, t, s, other, Sink{})
+	spec := self(t, "daemon", "", "A=B")
 	pidFile := filepath.Join(spec.Dir, "pid")
 	spec.Args[1] = pidFile
 	if r := mustRun(t, s, spec, Sink{}); r.Code != 0 || len(r.Leftovers) != 0 {
@@ -179,7 +179,7 @@ func TestOthersAreSpared(t *testing.T) {
 	defer cancel()
 	long := sh(t, "(setsid sleep 1000 & echo $! >pid); sleep 1000 & echo; while :; do sleep 0.01; done")
 	long.Label = label(t, 1)
-	done := startRun(t, s, ctx, long, Sink{})
+	done := startRun(ctx, t, s, long, Sink{})
 	for i := range 20 {
 		spec := sh(t, "sleep 1000 & exit 0")
 		spec.Label = label(t, 10+i)
@@ -209,10 +209,10 @@ func pidOf(t *testing.T, file string) int {
 func limit(t *testing.T, s *Supervisor, soft uint64) uint64 {
 	t.Helper()
 	var old unix.Rlimit
-	if err := unix.Prlimit(s.client.cmd.Process.Pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
+	if err := unix.Prlimit(guardianOf(t, s), unix.RLIMIT_NOFILE, nil, &old); err != nil {
 		t.Fatal(err)
 	}
-	if err := unix.Prlimit(s.client.cmd.Process.Pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: soft, Max: old.Max}, nil); err != nil {
+	if err := unix.Prlimit(guardianOf(t, s), unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: soft, Max: old.Max}, nil); err != nil {
 		t.Fatal(err)
 	}
 	return old.Cur
@@ -221,9 +221,6 @@ func limit(t *testing.T, s *Supervisor, soft uint64) uint64 {
 func TestNoDescriptorsLeft(t *testing.T) {
 	retried := make(chan struct{}, 100)
 	s := newSupervisor(t, Options{Logger: noticing(retried)})
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
 	old := limit(t, s, 4)
 	r := mustRun(t, s, sh(t, "exit 3"), Sink{})
 	if !errors.Is(r.Err, syscall.EMFILE) {
@@ -250,7 +247,7 @@ func TestNoProcessesLeft(t *testing.T) {
 	}
 	defer self.Close()
 	cmd := exec.Command("/proc/self/fd/3", "child:crowded") // its directory may be closed to that user
-	cmd.Env, cmd.Dir, cmd.ExtraFiles = testEnv(), "/", []*os.File{self}
+	cmd.Env, cmd.Dir, cmd.ExtraFiles = os.Environ(), "/", []*os.File{self}
 	if os.Getuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 54321, Gid: 54321}}
 	}

@@ -87,8 +87,9 @@ func explain(m start, f failure) error {
 		return fmt.Errorf("%q is no program for this machine; does it lack its #! line? %w", m.Program, f.Errno)
 	case syscall.E2BIG:
 		return fmt.Errorf("arguments of %q are too long; one may have 128 KiB, pass more on standard input: %w", m.Program, f.Errno)
+	default:
+		return fmt.Errorf("cannot start %q: %w", m.Program, f.Errno)
 	}
-	return fmt.Errorf("cannot start %q: %w", m.Program, f.Errno)
 }
 
 // explainMissing tells a missing program from one whose interpreter is missing.

@@ -14,6 +14,8 @@ import (
 
 func TestMain(m *testing.M) {
 	GuardianMain()
+	// The race detector sleeps for a second when a process exits, unless it is told.
+	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	if child := childNamed(os.Args); child != nil {
 		child(os.Args[2:])
 		os.Exit(0)
@@ -46,12 +48,6 @@ func check(err error) {
 	}
 }
 
-// testEnv is the environment of children. The race detector's pause at exit is
-// switched off.
-func testEnv() []string {
-	return append(os.Environ(), "GORACE=atexit_sleep_ms=0")
-}
-
 func newSupervisor(t testing.TB, o Options) *Supervisor {
 	t.Helper()
 	s := New(o)
@@ -63,22 +59,35 @@ func newSupervisor(t testing.TB, o Options) *Supervisor {
 	return s
 }
 
+// guardianOf is the pid of a Supervisor's guardian, which is started if need be.
+func guardianOf(t testing.TB, s *Supervisor) int {
+	t.Helper()
+	c, err := s.guardian()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.cmd.Process.Pid
+}
+
 // label is unique to a test and round.
 func label(t testing.TB, n int) string {
+	t.Helper()
 	return fmt.Sprintf("%s.%d.%d", t.Name(), os.Getpid(), n)
 }
 
 // sh is a spec for a shell script that writes to files in a new directory.
 func sh(t testing.TB, script string) Spec {
+	t.Helper()
 	dir := t.TempDir()
 	return Spec{
-		Label: label(t, 0), Path: "/bin/sh", Args: []string{"-c", script}, Env: testEnv(), Dir: dir,
+		Label: label(t, 0), Path: "/bin/sh", Args: []string{"-c", script}, Env: os.Environ(), Dir: dir,
 		Stdout: filepath.Join(dir, "stdout"), Stderr: filepath.Join(dir, "stderr"),
 	}
 }
 
 // self is a spec for this test binary as a child.
 func self(t testing.TB, name string, args ...string) Spec {
+	t.Helper()
 	spec := sh(t, "")
 	spec.Path, spec.Args = executablePath(t), append([]string{"child:" + name}, args...)
 	return spec

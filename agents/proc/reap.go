@@ -13,28 +13,17 @@ import (
 
 const maxLeftovers = 32
 
-// reap collects children as they end, for ever. Nothing needs a timer here: a
-// killed process ends, and its end wakes this loop, as does that of a dead
-// process's dead child when it is handed over.
-func (g *guardian) reap(c chan os.Signal) {
-	for range c {
+// reap collects children as they end, for ever. It needs no timer: a killed process
+// ends, and its end is signalled, as is that of a dead process's dead child when it
+// is handed over. Signals that come meanwhile are one.
+func (g *guardian) reap(ended <-chan os.Signal) {
+	for range ended {
 		g.mu.Lock()
 		g.collect()
 		g.settle()
 		g.flush()
 		g.changed.Broadcast()
 		g.mu.Unlock()
-	}
-}
-
-// awaitChild blocks until a child can be reaped, or there is none. It reaps
-// nothing, as it does not hold mu.
-func awaitChild() {
-	for {
-		err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return
-		}
 	}
 }
 
@@ -102,12 +91,7 @@ func (g *guardian) settle() {
 		// Without /proc no promise can be kept.
 		panic(fmt.Sprintf("cannot list children: %v", err))
 	}
-	var orphans []int
-	for _, pid := range children {
-		if g.live[pid] == nil {
-			orphans = append(orphans, pid)
-		}
-	}
+	orphans := g.orphans(children)
 	k := killer{}
 	keep := g.closing[:0]
 	for _, a := range g.closing {
@@ -124,9 +108,20 @@ func (g *guardian) settle() {
 	}
 }
 
-// roots is where the remains of a hang: the main process itself, if it is doomed
-// and runs, and the orphans that belong to it. Those nothing can be said of belong
-// to whoever ends last.
+// orphans are the children that flow did not ask for: others' descendants.
+func (g *guardian) orphans(children []int) []int {
+	var orphans []int
+	for _, pid := range children {
+		if g.live[pid] == nil {
+			orphans = append(orphans, pid)
+		}
+	}
+	return orphans
+}
+
+// roots are the children below which there is something of a to kill: the process
+// itself, if it is doomed and runs, and the orphans that belong to it. Those nothing
+// can be said of belong to whoever ends last.
 func (g *guardian) roots(a *attempt, orphans []int) []int {
 	var roots []int
 	if !a.ended {
@@ -152,6 +147,9 @@ func (g *guardian) owner(pid int) string {
 	}
 	if label = g.bySession(pid); label == "" {
 		label = labelOf(pid)
+	}
+	if g.attempts[label] == nil {
+		label = "" // of a flow within this one, say
 	}
 	g.owners[pid] = label
 	return label
@@ -206,8 +204,8 @@ func (k *killer) kill(a *attempt, roots []int) {
 	t := k.tree()
 	for _, root := range roots {
 		for _, pid := range t.below(root) {
-			unix.Kill(pid, unix.SIGKILL)
-			if a.ended && !a.killed[pid] && !t.byPID[pid].zombie {
+			kill(pid, unix.SIGKILL)
+			if !a.doomed && !a.killed[pid] && !t.byPID[pid].zombie {
 				a.leave(t.byPID[pid].comm)
 			}
 			a.killed[pid] = true
@@ -218,9 +216,13 @@ func (k *killer) kill(a *attempt, roots []int) {
 // killAll kills all descendants of a process.
 func (k *killer) killAll(ancestor int) {
 	for _, pid := range k.tree().below(ancestor)[1:] {
-		unix.Kill(pid, unix.SIGKILL)
+		kill(pid, unix.SIGKILL)
 	}
 }
+
+// kill sends a signal. That there is no such process any more is all that can go
+// wrong, and is what was wanted.
+func kill(pid int, signal syscall.Signal) { _ = unix.Kill(pid, signal) }
 
 // leave lists one more leftover.
 func (a *attempt) leave(comm string) {

@@ -167,13 +167,13 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	spec := sh(t, "echo here; sleep 1000")
+	spec := sh(t, "echo here; exec sleep 1000")
 	done := make(chan error, 1)
 	go func() {
 		_, err := s.Run(ctx, spec, Sink{})
 		done <- err
 	}()
-	eventually(t, "it runs", func() bool { return exists(spec.Stdout) })
+	eventually(t, "it runs", func() bool { return fileSize(spec.Stdout) > 0 })
 	if _, err := s.Run(t.Context(), spec, Sink{}); err == nil || !strings.Contains(err.Error(), "unique") {
 		t.Errorf("a label twice: %v", err)
 	}
@@ -362,11 +362,11 @@ func TestClose(t *testing.T) {
 	})
 	t.Run("Close ends what runs", func(t *testing.T) {
 		s := New(Options{})
-		spec := sh(t, "echo; sleep 1000")
+		spec := sh(t, "echo; exec sleep 1000")
 		done := make(chan Result, 1)
 		go func() { done <- mustRun(t, s, spec, Sink{}) }()
 		eventually(t, "it runs", func() bool { return fileSize(spec.Stdout) > 0 })
-		guardian := s.client.cmd.Process.Pid
+		guardian := guardianOf(t, s)
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 	"time"
 
@@ -17,12 +18,10 @@ func (g *guardian) start(m start) {
 		g.send(kindExit, &exit{Label: m.Label, Failed: failed, Code: -1})
 		return
 	}
-	a := &attempt{label: m.Label, pid: pid, started: began}
-	g.attempts[m.Label], g.live[pid] = a, a
-	if g.childless {
-		g.childless = false
-		g.changed.Broadcast() // the reaper sleeps
-	}
+	// A copy, as the label is part of the whole message, which is not to be kept.
+	a := &attempt{label: strings.Clone(m.Label), pid: pid, started: began}
+	g.attempts[a.label], g.live[pid] = a, a
+	g.childless = false
 }
 
 // spawn forks and executes. Of the resource limits, the Go runtime gives the child
@@ -48,16 +47,16 @@ func (g *guardian) open(m start) ([]uintptr, failure) {
 	const write = unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT
 	var fds []uintptr
 	for i, file := range []string{m.Stdin, m.Stdout, m.Stderr} {
-		fd, err := g.null(), error(nil)
+		var fd int
+		var err error
 		switch {
 		case file == "":
+			file = "/dev/null"
+			fd, err = g.null()
 		case i == 0:
 			fd, err = openStdin(file)
 		default:
 			fd, err = unix.Open(file, write|unix.O_CLOEXEC, 0o600)
-		}
-		if err == nil && fd < 0 {
-			file, err = "/dev/null", unix.EMFILE
 		}
 		if err != nil {
 			return fds, failure{File: file, Errno: errno(err)}
@@ -71,20 +70,18 @@ func (g *guardian) open(m start) ([]uintptr, failure) {
 // the guardian, nor may the process get it non-blocking.
 func openStdin(file string) (int, error) {
 	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, err
+	if err == nil {
+		_ = unix.SetNonblock(fd, false) // cannot fail for an open file
 	}
-	return fd, unix.SetNonblock(fd, false)
+	return fd, err
 }
 
-// null is /dev/null, opened once for all; -1 if it cannot be opened now.
-func (g *guardian) null() int {
+// null is /dev/null, opened once for all.
+func (g *guardian) null() (fd int, err error) {
 	if g.devNull < 0 {
-		if fd, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil {
-			g.devNull = fd
-		}
+		g.devNull, err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	}
-	return g.devNull
+	return g.devNull, err
 }
 
 func (g *guardian) close(fds []uintptr) {

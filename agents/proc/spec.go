@@ -77,7 +77,8 @@ type Result struct {
 	// invalid UTF-8 replaced.
 	StderrTail string
 	// Leftovers names the descendants that outlived the process and were killed, at
-	// most 32; a further entry counts the others.
+	// most 32; a further entry counts the others. A process that was killed with its
+	// whole tree leaves none.
 	Leftovers []string
 	// Started and Ended are by the wall clock; their distance is true even if that
 	// clock is changed meanwhile.

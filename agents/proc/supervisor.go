@@ -125,7 +125,7 @@ func (s *Supervisor) Run(ctx context.Context, spec Spec, sink Sink) (Result, err
 			return r, err
 		}
 		s.options.Logger.Warn("cannot start now, trying again", "label", spec.Label, "error", r.Err, "pause", pause)
-		await(ctx, pause)
+		sleep(ctx, pause)
 	}
 }
 
@@ -144,13 +144,7 @@ func (s *Supervisor) run(ctx context.Context, c *client, m start, spec Spec, sin
 		return Result{Code: -1}, err
 	}
 	s.tailer.add(x)
-	ladder := spec.Ladder
-	if ladder == nil {
-		ladder = defaultLadder()
-	}
-	e := climb(ctx, ended, ladder,
-		func(r Rung) { c.write(kindSignal, &order{Label: m.Label, Signal: r.Signal, Group: spec.Group}) },
-		func() { c.write(kindKill, &order{Label: m.Label}) })
+	e := c.await(ctx, ended, spec)
 	err = s.tailer.finish(x)
 	if e.broken != nil {
 		return Result{Code: -1}, e.broken
@@ -161,16 +155,14 @@ func (s *Supervisor) run(ctx context.Context, c *client, m start, spec Spec, sin
 	if len(e.Leftovers) > 0 {
 		s.options.Logger.Warn("leftover processes killed", "label", m.Label, "processes", e.Leftovers)
 	}
-	r := e.result()
 	tail, tailErr := lastText(m.Stderr, before)
-	r.StderrTail = tail
-	return r, errors.Join(err, tailErr)
+	return e.result(tail), errors.Join(err, tailErr)
 }
 
-func (e exit) result() Result {
+func (e exit) result(stderrTail string) Result {
 	began := time.Unix(0, e.Started)
 	return Result{
-		Code: e.Code, Signal: signalName(e.Signal), Leftovers: e.Leftovers,
+		Code: e.Code, Signal: signalName(e.Signal), Leftovers: e.Leftovers, StderrTail: stderrTail,
 		Started: began, Ended: began.Add(e.Elapsed),
 		UserTime: e.User, SystemTime: e.System, MaxRSS: e.MaxRSS,
 	}
@@ -187,8 +179,8 @@ func temporary(err error) bool {
 	return false
 }
 
-// await waits for d, or until ctx is done.
-func await(ctx context.Context, d time.Duration) {
+// sleep waits for d, or until ctx is done.
+func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -137,7 +137,7 @@ func readFrame(r *bufio.Reader) (kind byte, body string, err error) {
 	if size == 0 || size > maxFrame {
 		return 0, "", fmt.Errorf("%w: %d bytes", errFrame, size)
 	}
-	r.Discard(headerSize)
+	_, _ = r.Discard(headerSize) // it was peeked at
 	b := make([]byte, size-1)
 	if _, err := io.ReadFull(r, b); err != nil {
 		return 0, "", fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
