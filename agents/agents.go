@@ -69,6 +69,11 @@ type Request struct {
 	// Scratch is an absolute directory, private to this turn, where the files of
 	// Command.Files go (settings, schemas).
 	Scratch string `json:"scratch"`
+	// Home is an absolute directory that all turns of an agent in a run share and
+	// that outlives them: there an agent may keep what its sessions need. Files of
+	// Command.Files may go there too, if they are the same for every turn, for other
+	// turns may be reading them. "" when there is none.
+	Home string `json:"home,omitempty"`
 }
 
 // SessionMode says what a turn does with a native session.
@@ -156,9 +161,10 @@ type Command struct {
 	Interrupt string
 }
 
-// A File is written, with mode 0600, before a Command is started.
+// A File is written, with mode 0600, before a Command is started. Whoever reads it
+// meanwhile sees the old content or the new, never a part.
 type File struct {
-	Path string // absolute, inside Request.Scratch
+	Path string // absolute, inside Request.Scratch or Request.Home
 	Data []byte
 }
 

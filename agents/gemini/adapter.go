@@ -44,9 +44,10 @@ func (Adapter) Info() agents.Info {
 	}
 }
 
-const loginHint = "set GEMINI_API_KEY, or run `gemini` once in a terminal and log in"
+const loginHint = "set GEMINI_API_KEY; or GEMINI_DEFAULT_AUTH_TYPE=vertex-ai and its GOOGLE_ variables; " +
+	"or log in by running `gemini` in a terminal and give the profile `inherit: true`"
 
 // Dialog returns the protocol machine for the process that Command(r) starts.
 func (Adapter) Dialog(r agents.Request) agents.Dialog {
-	return &dialog{dir: r.Dir, maxTurns: r.MaxTurns, calls: map[string]call{}}
+	return &dialog{dir: r.Dir, maxTurns: r.MaxTurns, ownHome: ownHome(r), calls: map[string]call{}}
 }

@@ -33,11 +33,7 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	}
 	return agents.Command{
 		Args: args(r, mode), Env: env(r), Dir: r.Dir, Stdin: stdin(r),
-		Files: []agents.File{
-			{Path: settingsPath(r), Data: settings(r)},
-			{Path: defaultsPath(r), Data: defaults()},
-			{Path: policyPath(r), Data: rules},
-		},
+		Files:     files(r, rules),
 		Interrupt: "TERM", // any signal ends it at once; INT and HUP do no better
 	}, nil
 }
@@ -124,9 +120,10 @@ func args(r agents.Request, mode string) []string {
 // that it is to be worked in nonetheless. The CLI reads its settings between the
 // two and so leaves out those of the repository: its hooks, MCP servers and tool
 // discovery commands, which would run unasked. Trusting the folder, as the manual
-// has it, loads them. Nothing keeps out GEMINI.md, the user's and the repository's.
+// has it, loads them. A home of the run's own leaves out those of the user too.
+// Nothing keeps out the repository's GEMINI.md.
 func env(r agents.Request) []string {
-	return []string{
+	e := []string{
 		"GEMINI_CLI_NO_RELAUNCH=1", // else a parent swallows signals and outlives its child
 		fmt.Sprintf("GEMINI_CLI_TRUST_WORKSPACE=%t", r.Inherit),
 		"GEMINI_CLI_SYSTEM_SETTINGS_PATH=" + settingsPath(r),
@@ -134,6 +131,10 @@ func env(r agents.Request) []string {
 		"NO_COLOR=1",
 		"TMPDIR=" + r.Scratch, // every API error leaves a dump of the conversation there
 	}
+	if ownHome(r) {
+		e = append(e, "GEMINI_CLI_HOME="+r.Home, maxTurnsSetting(r))
+	}
+	return e
 }
 
 // stdin is the prompt, kept from being taken for a command of the CLI: it runs

@@ -248,6 +248,60 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// A home of the run's own keeps the user's settings and instructions out, and
+// serves all turns: they share their sessions, so they must share the file too.
+func TestHome(t *testing.T) {
+	const path = "/run/agents/gemini/.gemini/settings.json"
+	at := func(with func(*agents.Request)) agents.Command {
+		return command(t, request(func(r *agents.Request) {
+			r.Home = "/run/agents/gemini"
+			if with != nil {
+				with(r)
+			}
+		}))
+	}
+	plain := at(nil)
+	want := append(command(t, request(nil)).Env, "GEMINI_CLI_HOME=/run/agents/gemini", "FLOW_GEMINI_MAX_TURNS=-1")
+	if diff := cmp.Diff(want, plain.Env); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	limited := at(func(r *agents.Request) {
+		r.MaxTurns, r.Sandbox, r.Scratch = 7, agents.SandboxReadOnly, "/other"
+		r.Session = agents.Session{Mode: agents.SessionResume, ID: uuid}
+	})
+	if !slices.Contains(limited.Env, "FLOW_GEMINI_MAX_TURNS=7") {
+		t.Errorf("the limit is not in %q", limited.Env)
+	}
+	if diff := cmp.Diff(file(t, plain, path), file(t, limited, path)); diff != "" {
+		t.Errorf("two turns differ in the file they share:\n%s", diff)
+	}
+}
+
+func TestHomeSettings(t *testing.T) {
+	var home, system map[string]map[string]any
+	c := command(t, request(func(r *agents.Request) { r.Home = "/home" }))
+	for path, s := range map[string]*map[string]map[string]any{"/home/.gemini/settings.json": &home, "/scratch/gemini-settings.json": &system} {
+		if err := json.Unmarshal([]byte(file(t, c, path)), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// What only a home can say, for the system's file is the turn's own.
+	system["model"] = map[string]any{"maxSessionTurns": "${FLOW_GEMINI_MAX_TURNS}"}
+	system["security"] = map[string]any{"auth": map[string]any{"selectedType": "${GEMINI_DEFAULT_AUTH_TYPE:-gemini-api-key}"}}
+	if diff := cmp.Diff(system, home); diff != "" {
+		t.Errorf("-system +home:\n%s", diff)
+	}
+}
+
+// Inherit means the user's own home, where the user's sessions and login are too.
+func TestInheritKeepsHome(t *testing.T) {
+	inherit := func(r *agents.Request) { r.Inherit = true }
+	c := command(t, request(func(r *agents.Request) { inherit(r); r.Home = "/home" }))
+	if diff := cmp.Diff(command(t, request(inherit)), c); diff != "" {
+		t.Errorf("-without +with a home:\n%s", diff)
+	}
+}
+
 func TestPolicy(t *testing.T) {
 	tests := []struct {
 		name string

@@ -16,6 +16,7 @@ type dialog struct {
 	reader   native.Reader
 	dir      string
 	maxTurns int
+	ownHome  bool // the CLI has our settings, whatever it makes of the system's
 
 	session string
 	model   string // as init names it: what was asked for, not what answered

@@ -117,6 +117,21 @@ func TestTurnLimitNotInForce(t *testing.T) {
 	}
 }
 
+// In a home of the run's own the CLI has the limit from there, and what it makes of
+// the system's file is no news.
+func TestTurnLimitFromHome(t *testing.T) {
+	warning := "Security Warning: Skipping system settings file '/scratch/gemini-settings.json': not owned by root"
+	for _, inherit := range []bool{false, true} {
+		d := Adapter{}.Dialog(agents.Request{MaxTurns: 3, Home: "/home", Inherit: inherit})
+		news := len(d.Stderr([]byte(warning))) > 0
+		play(d, lineInit, lineText, lineSuccess)
+		out := d.End(agents.Exit{})
+		if failed := out.Reason == agents.Failed; news != inherit || failed != inherit {
+			t.Errorf("inherit %t: told of it %t; %s, %v", inherit, news, out.Reason, out.Problem)
+		}
+	}
+}
+
 func TestToolEvents(t *testing.T) {
 	tests := []struct {
 		name, use, result string

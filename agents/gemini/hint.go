@@ -6,7 +6,7 @@ import "flow/agents"
 func hintFor(cause agents.Cause) string {
 	switch cause {
 	case agents.CauseAuth:
-		return loginHint + "; with GOOGLE_GEMINI_BASE_URL also select an auth type in ~/.gemini/settings.json"
+		return loginHint + " (where GOOGLE_GEMINI_BASE_URL needs an auth type in ~/.gemini/settings.json)"
 	case agents.CauseBilling:
 		return "check the billing of the key's Google Cloud project"
 	case agents.CauseRateLimit:

@@ -63,15 +63,16 @@ func (d *dialog) succeeded() bool {
 	return d.result != nil && d.result.success && len(d.failures) == 0 && strings.TrimSpace(d.text()) != ""
 }
 
-// checkSettings refuses a success that the CLI reached without the turn limit:
-// it stands in our settings, and whether the CLI reads them shows only at run time.
+// checkSettings refuses a success that the CLI reached without the turn limit. In
+// the user's own home it stands in our system settings alone, and whether the CLI
+// reads those shows only at run time.
 func (d *dialog) checkSettings() (agents.Reason, *agents.Problem) {
 	if d.maxTurns == 0 || d.settingsSkipped == "" {
 		return agents.Completed, nil
 	}
 	return agents.Failed, &agents.Problem{
 		Cause: agents.CauseConfig, Message: "the turn limit was not in force: " + d.settingsSkipped,
-		Hint: "Gemini CLI reads the settings that hold it only from root's files in directories that only root may write; drop the limit, or run as root in a container",
+		Hint: "beside the user's own settings Gemini CLI reads the limit only from a file of root; drop the limit or `inherit`, or run as root in a container",
 	}
 }
 

@@ -27,7 +27,7 @@ const (
 )
 
 // Stderr takes a line of standard error: retries, and the news that the CLI did
-// not read our settings.
+// not read our settings, unless it has them from the run's own home.
 func (d *dialog) Stderr(line []byte) []agents.Event {
 	text := strings.TrimSpace(string(line))
 	if m := attemptLine.FindStringSubmatch(text); m != nil {
@@ -39,7 +39,7 @@ func (d *dialog) Stderr(line []byte) []agents.Event {
 	if d.retry != nil {
 		return d.onRetry(text)
 	}
-	if strings.Contains(text, skippedStart) && d.settingsSkipped == "" {
+	if strings.Contains(text, skippedStart) && !d.ownHome && d.settingsSkipped == "" {
 		d.settingsSkipped = text
 		return one(agents.System{Subtype: "settings_skipped", Message: text})
 	}

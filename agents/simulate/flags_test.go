@@ -45,7 +45,7 @@ func TestBadArgumentsFailAsTheRealOnes(t *testing.T) {
 		{Codex, argv(Codex, "--json"), 2, "cannot be used multiple times"},
 		{Codex, argv(Codex, "-m", "--ephemeral"), 2, "error: a value is required for '--model <MODEL>'"},
 		{Codex, []string{"exec", "--json", "--skip-git-repo-check", "resume", "-s", "read-only", id, "-"}, 2, "unexpected argument '-s'"},
-		{Codex, []string{"exec", "--json", "-"}, 1, "Not inside a trusted directory and --skip-git-repo-check was not specified."},
+		{Codex, []string{"exec", "--json", "-C", "/", "-"}, 1, "Not inside a trusted directory and --skip-git-repo-check was not specified."},
 		{Codex, argv(Codex, "extra"), 2, "unexpected argument '-'"},
 		{Gemini, argv(Gemini, "--non-interactive"), 1, "Unknown arguments: non-interactive, nonInteractive\nUsage: gemini"},
 		{Gemini, argv(Gemini, "--zork"), 1, "Unknown argument: zork"},

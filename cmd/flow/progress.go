@@ -24,7 +24,8 @@ type progress struct {
 	now   func() time.Time
 	began time.Time
 	plan  *pipeline.Plan
-	width int // of the longest step path
+	steps map[string]*pipeline.Step // by path; Plan.Step would search for each fact
+	width int                       // of the longest step path
 }
 
 func newProgress(w io.Writer, quiet bool, now func() time.Time) *progress {
@@ -33,7 +34,11 @@ func newProgress(w io.Writer, quiet bool, now func() time.Time) *progress {
 
 func (p *progress) begin(h state.Header, plan *pipeline.Plan) {
 	p.plan = plan
-	plan.Walk(func(path string, _ *pipeline.Step) { p.width = min(max(p.width, len(path)), 32) })
+	p.steps = map[string]*pipeline.Step{}
+	plan.Walk(func(path string, s *pipeline.Step) {
+		p.width = min(max(p.width, len(path)), 32)
+		p.steps[path] = s
+	})
 	what := plan.Name
 	if h.Simulated {
 		what += " (simulated agents)"
@@ -71,7 +76,7 @@ func (p *progress) fact(f dag.Fact) {
 }
 
 func (p *progress) describe(f dag.Fact) string {
-	s := p.plan.Step(f.Path)
+	s := p.steps[f.Path]
 	text := "started"
 	switch {
 	case s == nil:
