@@ -3,6 +3,7 @@ package agents
 import (
 	"encoding/base64"
 	"encoding/json"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -315,39 +316,55 @@ func usage(b []byte, k string, u *Usage) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string; invalid UTF-8 becomes U+FFFD. Long clean stretches are copied whole.
+// AppendString appends s as a JSON string; invalid UTF-8 becomes U+FFFD. Long clean
+// stretches are copied whole.
 func AppendString(b []byte, s string) []byte {
-	b = append(b, '"')
+	b = append(slices.Grow(b, len(s)+2), '"')
 	start := 0
 	for i := 0; i < len(s); {
 		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
+		if plain[c] {
 			i++
 			continue
 		}
+		size := 1
 		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r != utf8.RuneError || size > 1 {
-				if r != '\u2028' && r != '\u2029' { // valid JSON, but they break lines in JavaScript
-					i += size
-					continue
-				}
+			var r rune
+			if r, size = utf8.DecodeRuneInString(s[i:]); fits(r, size) {
+				i += size
+				continue
 			}
-			b = append(b, s[start:i]...)
-			b = append(b, `\u`...)
-			for shift := 12; shift >= 0; shift -= 4 {
-				b = append(b, hexDigits[(r>>shift)&0xf])
-			}
-			i += size
-			start = i
-			continue
+			b = appendRune(append(b, s[start:i]...), r)
+		} else {
+			b = appendEscape(append(b, s[start:i]...), c)
 		}
-		b = append(b, s[start:i]...)
-		b = appendEscape(b, c)
-		i++
+		i += size
 		start = i
 	}
 	return append(append(b, s[start:]...), '"')
+}
+
+// plain are the bytes that stand for themselves in a JSON string.
+var plain = func() (t [256]bool) { //nolint:gochecknoglobals // a table
+	for c := 0x20; c < utf8.RuneSelf; c++ {
+		t[c] = c != '"' && c != '\\'
+	}
+	return t
+}()
+
+// fits reports whether a decoded rune of size bytes may stand as it is: it is valid,
+// and does not break lines in JavaScript.
+func fits(r rune, size int) bool {
+	return (r != utf8.RuneError || size > 1) && r != '\u2028' && r != '\u2029'
+}
+
+// appendRune writes a rune below U+10000 as an escape.
+func appendRune(b []byte, r rune) []byte {
+	b = append(b, `\u`...)
+	for shift := 12; shift >= 0; shift -= 4 {
+		b = append(b, hexDigits[(r>>shift)&0xf])
+	}
+	return b
 }
 
 func appendEscape(b []byte, c byte) []byte {

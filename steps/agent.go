@@ -13,74 +13,68 @@ import (
 // prompt runs an agent step: one turn of the agent, and one more in the same
 // session when the answer does not match the schema.
 func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
-	text, err := a.x.renderer.Text(*a.step.Prompt, a.data)
-	if err != nil {
-		return a.refused(err), nil
-	}
+	profile := a.x.Plan.Agents[a.step.Agent]
+	a.result = Result{Agent: a.step.Agent, Use: profile.Use, Model: profile.Model}
+	a.held = a.x.ledger.get(a.task.Path).held
 	out, done, err := a.adopt()
 	if err != nil {
 		return dag.Fact{}, err
 	}
-	req := a.request()
 	if done {
 		if err := a.start(ctx, out.SessionID); err != nil {
 			return dag.Fact{}, err
 		}
-		req.Session = agents.Session{Mode: agents.SessionResume, ID: out.SessionID, Spent: out.SessionUsage}
-		return a.settle(ctx, req, out)
+		return a.settle(ctx, out)
 	}
-	plan, problem := a.plan(text)
+	text, err := a.renderer.Text(*a.step.Prompt, a.data)
+	if err != nil {
+		return a.refused(configProblem(err)), nil
+	}
+	p, problem := a.plan(text)
 	if problem != nil {
-		return a.failed(problem, Result{}), nil
+		return a.refused(problem), nil
 	}
-	if err := a.start(ctx, plan.session.ID); err != nil {
+	if err := a.start(ctx, p.session.ID); err != nil {
 		return dag.Fact{}, err
 	}
-	req.Prompt, req.Session = plan.prompt, plan.session
-	out, err = a.turn(ctx, req)
-	if err == nil && plan.recovering && lostSession(out) {
-		req.Prompt, req.Session = text, a.newSession()
-		out, err = a.turn(ctx, req)
+	out, err = a.turn(ctx, p.session, p.prompt)
+	if err == nil && p.fallback != nil && lostSession(out) {
+		if id := p.fallback.session.ID; id != "" {
+			a.sessionSeen(ctx, id) // before it exists, as Started does
+		}
+		out, err = a.turn(ctx, p.fallback.session, p.fallback.prompt)
 	}
 	if err != nil {
 		return dag.Fact{}, err
 	}
-	return a.settle(ctx, req, out)
-}
-
-// request is what all turns of the attempt have in common.
-func (a *attempt) request() agents.Request {
-	req := profileRequest(a.x.Plan.Agents[a.step.Agent], a.x.Workspace)
-	req.Dir, req.Schema = a.dir, a.step.Output
-	return req
+	return a.settle(ctx, out)
 }
 
 // settle turns the outcome of a turn into the step's fact. An answer that does not
 // match the schema is given back to the agent once.
-func (a *attempt) settle(ctx context.Context, req agents.Request, out agents.Outcome) (dag.Fact, error) {
-	profile := a.x.Plan.Agents[a.step.Agent]
-	r := Result{Agent: a.step.Agent, Use: profile.Use, Model: profile.Model}
+func (a *attempt) settle(ctx context.Context, out agents.Outcome) (dag.Fact, error) {
 	for repaired := false; ; repaired = true {
-		if err := a.add(&r, out); err != nil {
+		text, err := store(a.x.Store, out.Text)
+		if err != nil {
 			return dag.Fact{}, err
 		}
+		a.result.Text = text
 		if out.Reason != agents.Completed {
-			return a.ended(out, r), nil
+			return a.ended(out), nil
 		}
 		output, err := a.answer(out)
 		if err == nil {
-			r.Output = output
-			return a.succeeded(r), nil
+			a.result.Output = output
+			return a.succeeded(), nil
 		}
 		if repaired || out.SessionID == "" {
 			return a.failed(&agents.Problem{
-				Cause: agents.CauseSchema, Message: "the answer does not match the output schema: " + err.Error(),
-				Hint: "say in the prompt what each field means, or loosen the schema",
-			}, r), nil
+				Agent: a.step.Agent, Cause: agents.CauseSchema,
+				Message: "the answer does not match the output schema: " + err.Error(),
+				Hint:    "say in the prompt what each field means, or loosen the schema",
+			}), nil
 		}
-		req.Prompt = repairPrompt(err)
-		req.Session = agents.Session{Mode: agents.SessionResume, ID: out.SessionID, Spent: out.SessionUsage}
-		if out, err = a.turn(ctx, req); err != nil {
+		if out, err = a.turn(ctx, a.resume(out.SessionID), repairPrompt(err)); err != nil {
 			return dag.Fact{}, err
 		}
 	}
@@ -106,59 +100,65 @@ func repairPrompt(violations error) string {
 		"\nGive the same answer again as JSON that matches the schema, and nothing else."
 }
 
-// add takes what one turn left into the result: the latest words, and the sum of
-// what was used.
-func (a *attempt) add(r *Result, out agents.Outcome) (err error) {
-	r.Session, r.SessionUsage, r.Began = out.SessionID, out.SessionUsage, out.Began
+// took adds what one turn used, and what it said of itself, to the result.
+func (a *attempt) took(out agents.Outcome) {
+	r := &a.result
+	if out.SessionID != "" {
+		r.Session = out.SessionID
+	}
+	if out.Began {
+		a.held = out.SessionID
+	}
 	if out.Model != "" {
 		r.Model = out.Model
 	}
 	if out.Version != "" {
 		r.Version = out.Version
 	}
-	if out.Usage != nil {
-		sum := *out.Usage
-		if r.Usage != nil {
-			sum = sum.Add(*r.Usage)
-		}
-		r.Usage = &sum
-	}
-	if out.CostUSD != nil {
-		sum := *out.CostUSD
-		if r.CostUSD != nil {
-			sum += *r.CostUSD
-		}
-		r.CostUSD = &sum
-	}
-	r.Text, err = store(a.x.Store, out.Text)
-	return err
+	r.Usage = sumUsage(r.Usage, out.Usage)
+	r.CostUSD = sumCost(r.CostUSD, out.CostUSD)
+	a.x.ledger.used(out.SessionID, out.SessionUsage)
 }
 
 // ended is the fact of an outcome that is no success.
-func (a *attempt) ended(out agents.Outcome, r Result) dag.Fact {
-	problem := out.Problem
-	if problem == nil {
-		problem = &agents.Problem{Cause: agents.CauseUnknown, Message: "the agent ended without success"}
+func (a *attempt) ended(out agents.Outcome) dag.Fact {
+	problem := agents.Problem{Agent: a.step.Agent, Cause: agents.CauseUnknown, Message: "the agent ended without success"}
+	if out.Problem != nil {
+		problem = *out.Problem
 	}
-	if out.Reason == agents.Cancelled && problem.Cause == agents.CauseCancelled && a.cancelled {
-		return a.stopped(problem.Message, r)
+	if problem.Cause == agents.CauseCancelled && a.why == agents.IntentCancel {
+		return a.stopped(a.reason)
 	}
-	return a.failed(problem, r)
+	if problem.Cause == agents.CauseTimeout && problem.Hint == "" {
+		problem.Hint = a.timeoutHint()
+	}
+	return a.failed(&problem)
+}
+
+// timeoutHint says which of the step's limits ended it, "" if neither did.
+func (a *attempt) timeoutHint() string {
+	switch a.why {
+	case agents.IntentTimeout:
+		return "the step's `timeout` is " + a.step.Timeout.String() + "; raise it, or ask for less"
+	case agents.IntentIdle:
+		return "the step's `idle-timeout` is " + a.step.IdleTimeout.String() + "; raise it when the agent may be silent for longer"
+	default:
+		return ""
+	}
 }
 
 func lostSession(out agents.Outcome) bool {
-	var p *agents.Problem
-	if out.Problem != nil {
-		p = out.Problem
-	}
-	return p != nil && p.Cause == agents.CauseSessionNotFound
+	return out.Problem != nil && out.Problem.Cause == agents.CauseSessionNotFound
 }
 
-// commandProblem is the outcome of a request that the adapter refused.
-func commandProblem(agent string, err error) agents.Outcome {
-	var p *agents.Problem
-	if !errors.As(err, &p) {
-		p = &agents.Problem{Agent: agent, Cause: agents.CauseConfig, Message: err.Error()}
+// configProblem is the problem of a request or a template that is wrong.
+func configProblem(err error) *agents.Problem {
+	if p, ok := errors.AsType[*agents.Problem](err); ok {
+		return p
 	}
-	return agents.Outcome{Reason: agents.Failed, Problem: p}
+	p := &agents.Problem{Cause: agents.CauseConfig, Message: err.Error()}
+	if e, ok := errors.AsType[pipeline.Error](err); ok {
+		p.Hint = e.Hint
+	}
+	return p
 }

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -13,38 +14,50 @@ import (
 )
 
 // Check finds what only the agents can say about a plan: modes, tools and limits
-// that an agent cannot honour. The errors stand at the profile or step concerned.
+// that an agent cannot honour. The errors stand at the profile concerned, each once
+// however many steps use it, or at the step where the profile has no place.
 func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors {
 	var errs pipeline.Errors
+	type mistake struct {
+		pos pipeline.Pos
+		why string
+	}
+	seen := map[mistake]bool{}
 	p.Walk(func(path string, s *pipeline.Step) {
-		if s.Kind != pipeline.KindPrompt {
-			return
-		}
 		profile := p.Agents[s.Agent]
-		adapter, ok := adapters[profile.Use]
-		if !ok {
-			return // the language has refused it
+		adapter := adapters[profile.Use]
+		if s.Kind != pipeline.KindPrompt || adapter == nil { // the language has refused an unknown agent
+			return
 		}
 		req := profileRequest(profile, "/workspace")
 		req.Prompt, req.Dir, req.Scratch, req.Schema = "prompt", "/workspace", "/scratch", s.Output
 		req.Session = checkedSession(s.Session)
-		if _, err := adapter.Command(req); err != nil {
-			errs = append(errs, refusal(p.File, path, profile, s, err))
+		_, err := adapter.Command(req)
+		if err == nil {
+			return
 		}
+		e, m := refusal(p.File, path, profile, s, err), mistake{profile.Pos, err.Error()}
+		if m.pos == (pipeline.Pos{}) || !seen[m] {
+			errs = append(errs, e)
+		}
+		seen[m] = true
+	})
+	slices.SortStableFunc(errs, func(a, b pipeline.Error) int {
+		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Col, b.Pos.Col))
 	})
 	return errs
 }
 
 // checkedSession stands for the session that the step will have.
 func checkedSession(s pipeline.Session) agents.Session {
-	const any, other = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
+	const one, other = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 	switch s.Mode {
 	case pipeline.SessionContinue:
-		return agents.Session{Mode: agents.SessionResume, ID: any}
+		return agents.Session{Mode: agents.SessionResume, ID: one}
 	case pipeline.SessionFork:
-		return agents.Session{Mode: agents.SessionFork, ID: any, Parent: other}
+		return agents.Session{Mode: agents.SessionFork, ID: one, Parent: other}
 	default:
-		return agents.Session{ID: any}
+		return agents.Session{ID: one}
 	}
 }
 
@@ -53,10 +66,10 @@ func refusal(file, path string, profile pipeline.Profile, s *pipeline.Step, err 
 	if e.Pos == (pipeline.Pos{}) { // a built-in agent without a profile
 		e.Pos = s.Pos
 	}
-	var p *agents.Problem
-	if errors.As(err, &p) {
-		e.Msg, e.Hint = fmt.Sprintf("agent %s (step %s): %s", profile.Name, path, p.Message), p.Hint
+	if p, ok := errors.AsType[*agents.Problem](err); ok {
+		e.Msg, e.Hint = p.Message, p.Hint
 	}
+	e.Msg = fmt.Sprintf("agent %s (step %s): %s", profile.Name, path, e.Msg)
 	return e
 }
 
@@ -88,14 +101,8 @@ func Preflight(p *pipeline.Plan, adapters map[string]agents.Adapter) error {
 		if s.Kind != pipeline.KindPrompt {
 			return
 		}
-		profile := p.Agents[s.Agent]
-		info := adapters[profile.Use].Info()
-		name, hint := info.Executable, info.Install
-		if len(profile.Command) > 0 {
-			name, hint = profile.Command[0], "check `command` of the agent's profile"
-		}
-		if _, err := exec.LookPath(name); err != nil {
-			problems = append(problems, fmt.Sprintf("agent %s cannot be started: %v\nhint: %s; or try the pipeline with --simulate", profile.Name, err, hint))
+		if problem := preflight(p.Agents[s.Agent], adapters); problem != "" {
+			problems = append(problems, problem)
 		}
 	})
 	if len(problems) == 0 {
@@ -103,4 +110,21 @@ func Preflight(p *pipeline.Plan, adapters map[string]agents.Adapter) error {
 	}
 	slices.Sort(problems)
 	return &PreflightError{Problems: slices.Compact(problems)}
+}
+
+// preflight says why the agent of a profile cannot be started, "" if it can.
+func preflight(profile pipeline.Profile, adapters map[string]agents.Adapter) string {
+	adapter := adapters[profile.Use]
+	if adapter == nil {
+		return fmt.Sprintf("agent %s cannot be started: this flow does not have %q\nhint: use the version of flow that the pipeline was written for", profile.Name, profile.Use)
+	}
+	info := adapter.Info()
+	name, hint := info.Executable, info.Install
+	if len(profile.Command) > 0 {
+		name, hint = profile.Command[0], "check `command` of the agent's profile"
+	}
+	if _, err := exec.LookPath(name); err != nil {
+		return fmt.Sprintf("agent %s cannot be started: %v\nhint: %s; or try the pipeline with --simulate", profile.Name, err, hint)
+	}
+	return ""
 }

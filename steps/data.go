@@ -1,36 +1,31 @@
 package steps
 
 import (
-	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"flow/pipeline"
 	"flow/pipeline/dag"
 )
 
-// data is what the templates of a task see.
-func (x *Executor) data(t dag.Task) (pipeline.Data, error) {
-	steps, err := x.stepsData(t.Inputs)
-	if err != nil {
-		return nil, err
-	}
-	return x.base(steps), nil
-}
-
-func (x *Executor) base(steps map[string]any) pipeline.Data {
+// base is what all templates see. `env` is added where it is rendered.
+func (x *Executor) base(inputs map[string]dag.Input) (pipeline.Data, error) {
+	steps, err := x.stepsData(inputs)
 	return pipeline.Data{
 		"inputs": x.Inputs,
-		"env":    map[string]any{}, // filled where the environment is rendered
 		"run": map[string]any{
 			"id": x.RunID, "dir": x.Store.Dir(), "pipeline": x.Plan.Name,
 			"started": x.Started.UTC().Format(time.RFC3339),
 		},
 		"steps": steps,
-	}
+	}, err
 }
 
 func (x *Executor) stepsData(inputs map[string]dag.Input) (map[string]any, error) {
@@ -58,7 +53,7 @@ func (x *Executor) stepData(in dag.Input) (map[string]any, error) {
 	}
 	d := map[string]any{
 		"status": string(in.Status), "text": text, "error": r.Error,
-		"duration": time.Duration(r.DurationMS * int64(time.Millisecond)).String(),
+		"duration": (time.Duration(r.DurationMS) * time.Millisecond).String(),
 	}
 	if in.Steps != nil {
 		d["steps"], err = x.stepsData(in.Steps)
@@ -85,85 +80,15 @@ func (x *Executor) stepData(in dag.Input) (map[string]any, error) {
 		d["cost"] = *r.CostUSD
 	}
 	if len(r.Output) > 0 {
-		if d["output"], err = decodeJSON(r.Output); err != nil {
+		if d["output"], err = pipeline.DecodeJSON(r.Output); err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
 }
 
-// decodeJSON reads a value with whole numbers as integers, as templates expect.
-func decodeJSON(data json.RawMessage) (any, error) {
-	dec := json.NewDecoder(strings.NewReader(string(data)))
-	dec.UseNumber()
-	var v any
-	if err := dec.Decode(&v); err != nil {
-		return nil, err
-	}
-	return numbers(v), nil
-}
-
-func numbers(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if i, err := v.Int64(); err == nil {
-			return i
-		}
-		f, _ := v.Float64()
-		return f
-	case []any:
-		for i := range v {
-			v[i] = numbers(v[i])
-		}
-	case map[string]any:
-		for k := range v {
-			v[k] = numbers(v[k])
-		}
-	}
-	return v
-}
-
-// environment is what the step's process gets, apart from what its agent adds:
-// the inherited part, then the pipeline's env, the profile's and the step's.
-func (x *Executor) environment(s *pipeline.Step, data pipeline.Data) ([]string, error) {
-	env := inherit(x.Environ)
-	layers := [][]pipeline.Var{x.Plan.Env, s.Env}
-	if s.Kind == pipeline.KindPrompt {
-		prefixes := vendorPrefixes
-		if x.Simulate != nil {
-			prefixes = append(prefixes[:len(prefixes):len(prefixes)], simulatePrefixes...)
-		}
-		env = inherit(x.Environ, prefixes...)
-		layers = [][]pipeline.Var{x.Plan.Env, x.Plan.Agents[s.Agent].Env, s.Env}
-	}
-	secrets := make(map[string]any, len(x.Secrets))
-	for name, value := range x.Secrets {
-		secrets[name] = value
-	}
-	names := map[string]any{}
-	scope := pipeline.Data{}
-	for k, v := range data {
-		scope[k] = v
-	}
-	scope["secrets"], scope["env"] = secrets, names
-	for _, layer := range layers {
-		for _, v := range layer {
-			value, err := x.renderer.Text(v.Value, scope)
-			if err != nil {
-				return nil, err
-			}
-			env = setEnv(env, v.Name+"="+value)
-			if !strings.Contains(v.Value.Src, ".secrets") {
-				names[v.Name] = value // .env in prompts must not carry a secret
-			}
-		}
-	}
-	data["env"] = names
-	return setEnv(env, "FLOW_RUN_ID="+x.RunID), nil
-}
-
-// frozenFile is the template function `file`: a file of the project, read once and
-// the same after a resume.
+// frozenFile is the template function `file`: a text of the project. One with a
+// literal name is in the plan; others are read when the template is rendered.
 func (x *Executor) frozenFile(path string) (string, error) {
 	if text, ok := x.Plan.Files[path]; ok {
 		return text, nil
@@ -173,6 +98,23 @@ func (x *Executor) frozenFile(path string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	text, err := root.ReadFile(filepath.Clean(path))
-	return string(text), err
+	// Without O_NONBLOCK a FIFO would be waited for.
+	f, err := root.OpenFile(filepath.Clean(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return "", errors.Join(fmt.Errorf("file %q is not a regular file", path), err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, pipeline.MaxRenderedBytes+1))
+	switch {
+	case err != nil:
+		return "", err
+	case len(data) > pipeline.MaxRenderedBytes:
+		return "", fmt.Errorf("file %q is larger than %d MiB", path, pipeline.MaxRenderedBytes>>20)
+	case !utf8.Valid(data):
+		return "", fmt.Errorf("file %q is not UTF-8 text", path)
+	}
+	return string(data), nil
 }

@@ -1,8 +1,11 @@
 package steps
 
 import (
+	"maps"
 	"slices"
 	"strings"
+
+	"flow/pipeline"
 )
 
 // What a child process sees of flow's own environment. Everything else must be
@@ -22,6 +25,56 @@ var (
 	simulatePrefixes = []string{"FLOW_SIMULATE"}
 )
 
+// environment is what the step's process gets, apart from what its agent adds: the
+// inherited part, then the pipeline's env, the profile's and the step's. visible is
+// what templates see of it as `.env`. A variable that cannot be rendered is left out
+// of both, and the error is the first of theirs.
+func (x *Executor) environment(s *pipeline.Step, data pipeline.Data) (env []string, visible map[string]any, err error) {
+	var prefixes []string
+	layers := [][]pipeline.Var{x.Plan.Env, s.Env}
+	if s.Kind == pipeline.KindPrompt {
+		prefixes = vendorPrefixes
+		if x.Simulate != nil {
+			prefixes = slices.Concat(vendorPrefixes, simulatePrefixes)
+		}
+		layers = [][]pipeline.Var{x.Plan.Env, x.Plan.Agents[s.Agent].Env, s.Env}
+	}
+	declared, visible, err := x.variables(slices.Concat(layers...), data)
+	env = setEnv(inherit(x.Environ, prefixes...), declared...)
+	return setEnv(env, "FLOW_RUN_ID="+x.RunID), visible, err
+}
+
+// variables renders vars, each of which sees those before it.
+//
+// What templates see of a variable is rendered a second time, without the secrets
+// and without what was made from them: however the template spells it, no secret
+// can be in it. A variable that cannot be rendered so is not visible.
+func (x *Executor) variables(vars []pipeline.Var, data pipeline.Data) (declared []string, visible map[string]any, first error) {
+	secrets, all, visible := map[string]any{}, map[string]any{}, map[string]any{}
+	for name, value := range x.Secrets {
+		secrets[name] = value
+	}
+	with, without := maps.Clone(data), maps.Clone(data)
+	with["secrets"], with["env"] = secrets, all
+	without["env"] = visible
+	for _, v := range vars {
+		delete(visible, v.Name)
+		value, err := x.renderer.Text(v.Value, with)
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			continue
+		}
+		declared = append(declared, v.Name+"="+value)
+		all[v.Name] = value
+		if shown, err := x.renderer.Text(v.Value, without); err == nil {
+			visible[v.Name] = shown
+		}
+	}
+	return declared, visible, first
+}
+
 // inherit returns what of environ ("NAME=value") passes to a child.
 func inherit(environ []string, prefixes ...string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
@@ -34,12 +87,20 @@ func hasPrefix(name string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
 }
 
-// setEnv appends variables; the last one of a name wins and stands once.
+// setEnv returns env with more variables; the last one of a name wins and stands
+// once.
 func setEnv(env []string, more ...string) []string {
-	for _, v := range more {
+	all := slices.Concat(env, more)
+	last := make(map[string]int, len(all))
+	for i, v := range all {
 		name, _, _ := strings.Cut(v, "=")
-		env = slices.DeleteFunc(env, func(old string) bool { return strings.HasPrefix(old, name+"=") })
-		env = append(env, v)
+		last[name] = i
 	}
-	return env
+	out := make([]string, 0, len(last))
+	for i, v := range all {
+		if name, _, _ := strings.Cut(v, "="); last[name] == i {
+			out = append(out, v)
+		}
+	}
+	return out
 }

@@ -1,8 +1,6 @@
 package steps
 
 import (
-	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -12,14 +10,14 @@ import (
 )
 
 // succeeded is the fact of a verified result.
-func (a *attempt) succeeded(r Result) dag.Fact {
-	return dag.Fact{Kind: dag.Succeeded, Result: a.charged(r)}
+func (a *attempt) succeeded() dag.Fact {
+	return dag.Fact{Kind: dag.Succeeded, Result: a.charged()}
 }
 
 // failed is the fact of a failed attempt, final or to be tried again.
-func (a *attempt) failed(p *agents.Problem, r Result) dag.Fact {
-	r.Error, r.Cause, r.Hint = p.Message, string(p.Cause), p.Hint
-	f := dag.Fact{Kind: dag.Failed, Reason: p.Message, Cause: string(p.Cause), Result: a.charged(r)}
+func (a *attempt) failed(p *agents.Problem) dag.Fact {
+	a.result.Error, a.result.Cause, a.result.Hint = p.Message, string(p.Cause), p.Hint
+	f := dag.Fact{Kind: dag.Failed, Reason: p.Message, Cause: string(p.Cause), Result: a.charged()}
 	failures := a.x.ledger.get(a.task.Path).failures
 	if failures >= a.step.Retry.Max || !retried(p.Cause, a.step.Retry.On) {
 		f.Final = true
@@ -32,13 +30,25 @@ func (a *attempt) failed(p *agents.Problem, r Result) dag.Fact {
 	return f
 }
 
-// stopped is the fact of an attempt that was cancelled.
-func (a *attempt) stopped(reason string, r Result) dag.Fact {
-	r.Error, r.Cause = reason, string(agents.CauseCancelled)
-	return dag.Fact{Kind: dag.Stopped, Reason: reason, Cause: r.Cause, Result: a.charged(r)}
+// refused is the fact of an attempt that could not even begin: a template or the
+// configuration is wrong, and trying again would not help, whatever `retry` says.
+func (a *attempt) refused(p *agents.Problem) dag.Fact {
+	f := a.failed(p)
+	f.Final, f.RetryAt = true, time.Time{}
+	return f
 }
 
-func (a *attempt) charged(r Result) []byte {
+// stopped is the fact of an attempt that was cancelled.
+func (a *attempt) stopped(reason string) dag.Fact {
+	a.result.Error, a.result.Cause = reason, string(agents.CauseCancelled)
+	return dag.Fact{Kind: dag.Stopped, Reason: reason, Cause: a.result.Cause, Result: a.charged()}
+}
+
+// charged is the result with what the step's earlier attempts used.
+func (a *attempt) charged() []byte {
+	r := a.result
+	r.Began = r.Session != "" && r.Session == a.held
+	r.SessionUsage = a.x.ledger.total(r.Session)
 	r.DurationMS = a.elapsed()
 	a.x.ledger.get(a.task.Path).charge(&r)
 	return r.encode()
@@ -59,42 +69,18 @@ const (
 )
 
 // backoff is the wait before the next attempt: base, doubled with every failure so
-// far, at most five minutes, and up to a fifth more so that steps which failed
-// together do not come back together.
+// far, at most five minutes or base, and up to a fifth more so that steps which
+// failed together do not come back together.
 func backoff(base time.Duration, failures int) time.Duration {
 	if base <= 0 {
 		base = defaultBackoff
 	}
-	wait := min(base<<min(failures, 16), maxBackoff)
-	if base > maxBackoff {
-		wait = base
+	wait := base
+	for range failures {
+		if wait >= maxBackoff {
+			break
+		}
+		wait = min(2*wait, maxBackoff)
 	}
-	return wait + rand.N(wait/5+1)
-}
-
-var (
-	errTimeout = errors.New("timeout")      //nolint:gochecknoglobals // a sentinel
-	errIdle    = errors.New("idle timeout") //nolint:gochecknoglobals // a sentinel
-)
-
-// withTimeout bounds ctx; the cause of its end is then errTimeout.
-func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if d <= 0 {
-		return ctx, func() {}
-	}
-	return context.WithTimeoutCause(ctx, d, errTimeout)
-}
-
-// intent says why flow ended a process under ctx, if it did.
-func intent(ctx context.Context) agents.Intent {
-	switch cause := context.Cause(ctx); {
-	case cause == nil:
-		return agents.IntentNone
-	case errors.Is(cause, errTimeout):
-		return agents.IntentTimeout
-	case errors.Is(cause, errIdle):
-		return agents.IntentIdle
-	default:
-		return agents.IntentCancel
-	}
+	return wait + rand.N(wait/5+1) //nolint:gosec // jitter is no secret
 }

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"slices"
 	"sync"
 
 	"flow/agents"
@@ -11,27 +12,33 @@ import (
 // used, how they ended and what they cost. It is fed by every fact, when it
 // happens and when a run is read again, and may be used concurrently.
 type ledger struct {
-	mu    sync.Mutex
-	steps map[string]*account
+	mu       sync.Mutex
+	accounts map[string]*account      // by step path
+	totals   map[string]*agents.Usage // by native session: what it has used so far, where its agent counts so
 }
 
+// An account is what is known of a step's attempts. Its values are never changed in
+// place, so a copy is a snapshot.
 type account struct {
-	failures   int // since the step was last given a fresh start
-	last       attemptEnd
-	usage      *agents.Usage
+	failures int   // since the step was last given a fresh start
+	open     []int // attempts that began and left no result: flow died
+	attempt  int   // the latest that began
+	session  string
+	cause    agents.Cause // of the latest failure
+	// held is the session whose history holds the step's prompt, "" if none.
+	held string
+
+	usage      *agents.Usage // these three add up over all attempts with a result
 	costUSD    *float64
 	durationMS int64
 }
 
-// attemptEnd is what is known of a step's latest attempt.
-type attemptEnd struct {
-	number  int
-	session string
-	result  Result
+func newLedger() *ledger {
+	return &ledger{accounts: map[string]*account{}, totals: map[string]*agents.Usage{}}
 }
 
-func newLedger() *ledger { return &ledger{steps: map[string]*account{}} }
-
+// note takes in a fact. One without a result says nothing of sessions and costs: the
+// driver's own word that an attempt was stopped, say.
 func (l *ledger) note(f dag.Fact) error {
 	result, err := DecodeResult(f.Result)
 	if err != nil {
@@ -42,46 +49,64 @@ func (l *ledger) note(f dag.Fact) error {
 	a := l.account(f.Path)
 	switch f.Kind {
 	case dag.Started:
-		a.last = attemptEnd{number: f.Attempt, session: f.Session}
+		a.open = append(slices.Clip(a.open), f.Attempt)
+		a.attempt, a.session, a.cause = f.Attempt, f.Session, ""
 	case dag.Reopened:
 		a.failures = 0
-	case dag.Failed, dag.Stopped, dag.Succeeded:
-		if f.Kind == dag.Failed {
-			a.failures++
-		}
-		if result.Session != "" {
-			a.last.session = result.Session
-		}
-		a.last.result = result
-		a.usage, a.costUSD, a.durationMS = result.Usage, result.CostUSD, result.DurationMS
-	case dag.Opened, dag.Skipped, dag.Lost:
+	case dag.Failed:
+		a.failures++
+	case dag.Succeeded, dag.Stopped, dag.Opened, dag.Skipped, dag.Lost:
+	}
+	if len(f.Result) > 0 {
+		l.settle(a, f.Attempt, result)
 	}
 	return nil
 }
 
-// sessionSeen notes the native session that an attempt under way has named.
+func (l *ledger) settle(a *account, attempt int, r Result) {
+	if a.attempt == attempt { // not one that was refused before it began
+		a.open = nil
+	}
+	if r.Session != "" {
+		a.session = r.Session
+	}
+	if r.Began {
+		a.held = r.Session
+	}
+	if r.Session != "" && r.SessionUsage != nil {
+		l.totals[r.Session] = r.SessionUsage
+	}
+	a.cause = agents.Cause(r.Cause)
+	a.usage, a.costUSD, a.durationMS = r.Usage, r.CostUSD, r.DurationMS
+}
+
+// sessionSeen notes the native session that an attempt has named.
 func (l *ledger) sessionSeen(path string, attempt int, session string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a := l.account(path); a.last.number == attempt {
-		a.last.session = session
+	if a := l.account(path); a.attempt == attempt {
+		a.session = session
 	}
 }
 
-// recovered notes what the stored output of a lost attempt tells.
-func (l *ledger) recovered(path string, attempt int, out agents.Outcome) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a := l.account(path)
-	if a.last.number != attempt {
+// used notes the total of a session, as far as it is known.
+func (l *ledger) used(session string, total *agents.Usage) {
+	if session == "" || total == nil {
 		return
 	}
-	if out.SessionID != "" {
-		a.last.session = out.SessionID
-	}
-	a.last.result.Began = out.Began
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.totals[session] = total
 }
 
+// total is what a session has used, nil when that is not known.
+func (l *ledger) total(session string) *agents.Usage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.totals[session]
+}
+
+// get returns a snapshot of a step's account.
 func (l *ledger) get(path string) account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,10 +114,10 @@ func (l *ledger) get(path string) account {
 }
 
 func (l *ledger) account(path string) *account {
-	a := l.steps[path]
+	a := l.accounts[path]
 	if a == nil {
 		a = &account{}
-		l.steps[path] = a
+		l.accounts[path] = a
 	}
 	return a
 }
@@ -100,18 +125,36 @@ func (l *ledger) account(path string) *account {
 // charge adds what the step's earlier attempts used to the result of this one.
 func (a account) charge(r *Result) {
 	r.DurationMS += a.durationMS
-	if a.usage != nil {
-		sum := *a.usage
-		if r.Usage != nil {
-			sum = sum.Add(*r.Usage)
-		}
-		r.Usage = &sum
+	r.Usage = sumUsage(a.usage, r.Usage)
+	r.CostUSD = sumCost(a.costUSD, r.CostUSD)
+}
+
+// sumUsage adds two counts, either of which may be unknown. It shares neither.
+func sumUsage(u, v *agents.Usage) *agents.Usage {
+	if u == nil {
+		u, v = v, nil
 	}
-	if a.costUSD != nil {
-		sum := *a.costUSD
-		if r.CostUSD != nil {
-			sum += *r.CostUSD
-		}
-		r.CostUSD = &sum
+	if u == nil {
+		return nil
 	}
+	sum := *u
+	if v != nil {
+		sum = sum.Add(*v)
+	}
+	return &sum
+}
+
+// sumCost adds two prices, either of which may be unknown.
+func sumCost(x, y *float64) *float64 {
+	if x == nil {
+		x, y = y, nil
+	}
+	if x == nil {
+		return nil
+	}
+	sum := *x
+	if y != nil {
+		sum += *y
+	}
+	return &sum
 }

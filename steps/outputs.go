@@ -15,11 +15,14 @@ func (x *Executor) Outputs(m *dag.Machine) (map[string]any, error) {
 		id := x.Plan.Steps[i].ID
 		inputs[id] = m.Input(id)
 	}
-	steps, err := x.stepsData(inputs)
+	data, err := x.base(inputs)
 	if err != nil {
 		return nil, err
 	}
-	return x.renderer.Outputs(x.base(steps))
+	if _, data["env"], err = x.variables(x.Plan.Env, data); err != nil {
+		return nil, err
+	}
+	return x.renderer.Outputs(data)
 }
 
 // NativeSession is a session of an agent that an attempt used.

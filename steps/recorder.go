@@ -22,7 +22,8 @@ type recorder struct {
 	broken error // the first failure to store an event
 }
 
-func (r *recorder) record(e agents.Event) {
+// record returns the first failure to store an event, of this one or before.
+func (r *recorder) record(e agents.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.seq++
@@ -34,6 +35,7 @@ func (r *recorder) record(e agents.Event) {
 	if r.observe != nil {
 		r.observe(e)
 	}
+	return r.broken
 }
 
 // err is the first failure to store an event.

@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,109 +8,113 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"flow/agents"
 	"flow/agents/proc"
 	"flow/pipeline/dag"
 )
 
-// adopt reads what an attempt that was lost with flow left on disk. An agent that
-// had finished has finished: its outcome is taken over and nothing runs twice.
-// Otherwise the session that it named is noted, to be gone on with.
-func (a *attempt) adopt() (agents.Outcome, bool, error) {
-	if a.task.PreviousKind != dag.Lost {
-		return agents.Outcome{}, false, nil
+const (
+	launchExt  = "json"   // of a Launch
+	stderrTail = 64 << 10 // what an agent.Exit has of standard error, as in proc.Result
+	maxLine    = 32 << 20 // what proc delivers of a line
+	headMax    = 64 << 10 // and of a longer one
+)
+
+// adopt reads what attempts that were lost with flow left on disk, oldest first. If
+// the last process among them had finished its task, it returns its outcome: nothing
+// is asked twice. Otherwise the session that it named is noted, to be gone on with.
+// Either way what they used counts.
+//
+// There are several when flow died again before the attempt after the lost one had
+// come to anything.
+func (a *attempt) adopt() (out agents.Outcome, done bool, err error) {
+	for _, attempt := range a.x.ledger.get(a.task.Path).open {
+		own := a.x.before.own[attemptKey{a.task.Path, attempt}]
+		for turn := 1; ; turn++ {
+			name := label(a.task.Path, attempt, turn)
+			launch, ok, err := a.x.readLaunch(name)
+			if err != nil {
+				return out, false, err
+			}
+			if !ok {
+				break
+			}
+			if out, err = a.replay(name, attempt, launch, &own); err != nil {
+				return out, false, err
+			}
+			a.took(out)
+			if out.SessionID != "" {
+				a.x.ledger.sessionSeen(a.task.Path, attempt, out.SessionID)
+			}
+		}
 	}
-	name, launch, err := a.lastLaunch()
-	if err != nil || name == "" {
-		return agents.Outcome{}, false, err
-	}
-	adapter, ok := a.x.Adapters[launch.Use]
-	if !ok {
-		return agents.Outcome{}, false, fmt.Errorf("attempt %s was run by agent %q, which this flow does not have", name, launch.Use)
-	}
-	out, err := a.replay(name, adapter.Dialog(launch.Request), launch)
-	if err != nil {
-		return agents.Outcome{}, false, err
-	}
-	a.x.ledger.recovered(a.task.Path, a.task.Previous, out)
 	return out, out.Reason == agents.Completed, nil
 }
 
-// lastLaunch is the last process that the lost attempt started, "" if none.
-func (a *attempt) lastLaunch() (name string, launch Launch, err error) {
-	for turn := 1; ; turn++ {
-		next := label(a.task.Path, a.task.Previous, turn)
-		data, err := os.ReadFile(a.x.file(next, "json"))
-		if errors.Is(err, fs.ErrNotExist) {
-			return name, launch, nil
-		}
-		if err != nil {
-			return "", launch, err
-		}
-		var l Launch
-		if json.Unmarshal(data, &l) != nil {
-			return name, launch, nil // cut short by the crash: that process never started
-		}
-		name, launch = next, l
+// readLaunch reads how the process named was started. It is false for one that was
+// not: the record is written before the output, and one that a crash cut short was
+// not followed by a start.
+func (x *Executor) readLaunch(name string) (l Launch, ok bool, err error) {
+	data, err := os.ReadFile(x.file(name, launchExt))
+	if errors.Is(err, fs.ErrNotExist) || !x.ran(name) {
+		return l, false, nil
 	}
+	if err != nil {
+		return l, false, err
+	}
+	if json.Unmarshal(data, &l) != nil {
+		return l, false, nil
+	}
+	if _, known := x.Adapters[l.Use]; !known {
+		return l, false, fmt.Errorf("attempt %s was run by agent %q, which this flow does not have; resume with the version of flow that began the run", name, l.Use)
+	}
+	return l, true, nil
 }
 
 // replay translates the stored output of a process again. Events that were
-// recorded before the crash are not recorded twice.
-func (a *attempt) replay(name string, d agents.Dialog, launch Launch) (agents.Outcome, error) {
-	var seen bool
-	env := a.envelope(launch.Request.Session.ID)
-	env.Attempt = a.task.Previous
-	tr := agents.NewTranslator(d, env, a.x.Now, func(e agents.Event) {
-		if !seen {
-			a.x.recorder.record(e)
-		}
-	})
-	feed := func(ext string, line func([]byte, agents.Native)) error {
-		native := agents.Native{File: filepath.ToSlash(a.x.Store.AttemptPath(name, ext))}
-		data, err := os.ReadFile(a.x.file(name, ext))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		for text := range bytes.Lines(data) {
-			native.Length = int64(len(bytes.TrimSuffix(text, []byte("\n"))))
-			seen = native.Offset < a.x.recorded[native.File]
-			line(text[:native.Length], native)
-			native.Offset += int64(len(text))
-		}
-		return nil
-	}
-	if err := errors.Join(feed("stdout", tr.Stdout), feed("stderr", tr.Stderr)); err != nil {
+// recorded before the crash are not recorded twice; own counts those of flow's own
+// that are still to be left out.
+func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (agents.Outcome, error) {
+	dialog := a.x.Adapters[launch.Use].Dialog(launch.Request)
+	f := filter{marks: a.x.before.marks, own: own, at: map[string]int{}, pass: func(e agents.Event) {
+		_ = a.x.recorder.record(e) // Exec returns the error
+	}}
+	tr := agents.NewTranslator(dialog, a.envelope(attempt, launch.Request.Session.ID), a.x.Now, f.event)
+	sink := a.x.translate(tr, name)
+	err := errors.Join(
+		eachLine(a.x.file(name, "stdout"), maxLine, sink.Stdout),
+		eachLine(a.x.file(name, "stderr"), maxLine, sink.Stderr))
+	if err != nil {
 		return agents.Outcome{}, err
 	}
-	seen = a.x.endedBefore[native(a.x.Store.AttemptPath(name, "stdout"))]
-	return tr.End(a.x.exitOf(name)), nil
+	exit, err := a.x.exitOf(name)
+	if err != nil {
+		return agents.Outcome{}, err
+	}
+	return tr.End(exit), nil
 }
 
-func native(path string) string { return filepath.ToSlash(path) }
-
-// exitOf is how the process named ended, as far as the guardian could tell.
-func (x *Executor) exitOf(name string) agents.Exit {
-	stderr, _ := os.ReadFile(x.file(name, "stderr")) //nolint:errcheck // it only explains
-	exit := agents.Exit{Code: -1, Signal: "KILL", Intent: agents.IntentCancel, Stderr: tail(string(stderr), 64<<10)}
+// exitOf is how the process named ended, as far as the guardian could tell. One
+// that it says nothing of is taken for ended with flow.
+func (x *Executor) exitOf(name string) (agents.Exit, error) {
+	stderr, err := readTail(x.file(name, "stderr"), stderrTail)
+	exit := agents.Exit{Code: -1, Signal: "KILL", Intent: agents.IntentCancel, Stderr: stderr}
 	rec, ok := x.exits[name]
 	if !ok {
-		return exit
+		return exit, err
 	}
 	exit.Code, exit.Signal = rec.Code, rec.Signal
 	if !rec.EndedByGuardian {
 		exit.Intent = agents.IntentNone
 	}
-	return exit
+	return exit, err
 }
 
 // adoptShell takes over a script that ended by itself while flow was dying.
 func (a *attempt) adoptShell(ctx context.Context) (dag.Fact, bool, error) {
-	if a.task.PreviousKind != dag.Lost {
-		return dag.Fact{}, false, nil
-	}
-	name := label(a.task.Path, a.task.Previous, 1)
+	name := a.lastScript()
 	rec, ok := a.x.exits[name]
 	if !ok || rec.EndedByGuardian {
 		return dag.Fact{}, false, nil
@@ -119,12 +122,32 @@ func (a *attempt) adoptShell(ctx context.Context) (dag.Fact, bool, error) {
 	if err := a.start(ctx, ""); err != nil {
 		return dag.Fact{}, false, err
 	}
-	stderr, _, err := readHead(a.x.file(name, "stderr"), 64<<10)
+	stderr, err := readTail(a.x.file(name, "stderr"), stderrMax)
 	if err != nil {
 		return dag.Fact{}, false, err
 	}
 	f, err := a.shellFact(ctx, a.x.file(name, "stdout"), proc.Result{Code: rec.Code, Signal: rec.Signal, StderrTail: stderr})
 	return f, true, err
+}
+
+// lastScript is the last process that a lost attempt started, "" if none did.
+func (a *attempt) lastScript() string {
+	for _, attempt := range slices.Backward(a.x.ledger.get(a.task.Path).open) {
+		last := ""
+		for turn := 1; a.x.ran(label(a.task.Path, attempt, turn)); turn++ {
+			last = label(a.task.Path, attempt, turn)
+		}
+		if last != "" {
+			return last
+		}
+	}
+	return ""
+}
+
+// ran reports whether a process of this name was started: its output is there.
+func (x *Executor) ran(name string) bool {
+	_, err := os.Lstat(x.file(name, "stdout"))
+	return err == nil
 }
 
 // file is the absolute name of a file of the process named.

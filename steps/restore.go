@@ -1,77 +1,22 @@
 package steps
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 
-	"github.com/valyala/fastjson"
-
+	"flow/agents"
 	"flow/agents/proc"
 	"flow/pipeline/dag"
 	"flow/state"
 )
 
-// The types of the records that steps write to a run's journal.
-const (
-	recordFact    = "fact"    // a dag.Fact
-	recordSession = "session" // a SessionSeen
-)
-
-// Journal stores facts durably before they are acted on. It is a local.Journal.
-type Journal struct{ x *Executor }
-
-// Journal returns the journal of the executor's run.
-func (x *Executor) Journal() Journal { return Journal{x} }
-
-// Append returns when the fact survives a crash of flow. What could not be learnt
-// again from elsewhere (a session's id, a result) also survives one of the machine.
-func (j Journal) Append(ctx context.Context, f dag.Fact) error {
-	durable := f.Session != "" || len(f.Result) > 0
-	if err := j.x.Store.Append(ctx, recordFact, f, durable); err != nil {
-		return err
-	}
-	return j.x.ledger.note(f)
-}
-
-// Facts returns the facts among a run's records, in order.
-func Facts(records []state.Record) iter.Seq2[dag.Fact, error] {
-	return func(yield func(dag.Fact, error) bool) {
-		for _, r := range records {
-			if r.Type != recordFact {
-				continue
-			}
-			var f dag.Fact
-			err := json.Unmarshal(r.Data, &f)
-			if err != nil {
-				err = fmt.Errorf("record %d of the journal is no fact: %w", r.Seq, err)
-			}
-			if !yield(f, err) {
-				return
-			}
-		}
-	}
-}
-
 // Restore brings the machine and the executor to where the records and events of
-// an earlier process end. exits are what the guardian of that process left.
+// an earlier process end. exits are what the guardian of that process left. It must
+// come before the first Exec.
 func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(func([]byte) error) error, exits []proc.Record) error {
-	for f, err := range Facts(records) {
-		if err != nil {
-			return err
-		}
-		if err := m.Apply(f); err != nil {
-			return fmt.Errorf("the journal contradicts itself: %w", err)
-		}
-		if err := x.ledger.note(f); err != nil {
-			return err
-		}
-	}
 	for _, r := range records {
-		var s SessionSeen
-		if r.Type == recordSession && json.Unmarshal(r.Data, &s) == nil {
-			x.ledger.sessionSeen(s.Path, s.Attempt, s.Session)
+		if err := x.restore(m, r); err != nil {
+			return err
 		}
 	}
 	x.exits = map[string]proc.Record{}
@@ -81,30 +26,100 @@ func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(f
 	return x.restoreEvents(events)
 }
 
-// restoreEvents learns which native lines have become events already, and the last
-// event's number.
-func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
-	x.recorded, x.endedBefore = map[string]int64{}, map[string]bool{}
-	var (
-		parser fastjson.Parser
-		file   string // of the latest native line of each step's stream
-		byStep = map[string]string{}
-	)
-	return events(func(line []byte) error {
-		v, err := parser.ParseBytes(line)
+func (x *Executor) restore(m *dag.Machine, r state.Record) error {
+	switch r.Type {
+	case recordFact:
+		f, err := readFact(r)
 		if err != nil {
+			return err
+		}
+		if err := m.Apply(f); err != nil {
+			return fmt.Errorf("the journal contradicts itself: %w", err)
+		}
+		return x.ledger.note(f)
+	case recordSession:
+		var s SessionSeen
+		if err := json.Unmarshal(r.Data, &s); err != nil {
+			return fmt.Errorf("record %d of the journal names no session: %w", r.Seq, err)
+		}
+		x.ledger.sessionSeen(s.Path, s.Attempt, s.Session)
+	}
+	return nil
+}
+
+// past is what an earlier process of the run has recorded as events. It is only read
+// once Restore has returned.
+type past struct {
+	marks map[string]mark    // by native file
+	own   map[attemptKey]int // events of flow's own, which stand in no native file
+}
+
+// A mark is the last native line of a file that has become events, and how many: a
+// crash may have come between two events of one line.
+type mark struct {
+	offset int64
+	events int
+}
+
+type attemptKey struct {
+	step    string
+	attempt int
+}
+
+// restoreEvents learns what has been recorded, and the last event's number.
+func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
+	x.before = past{map[string]mark{}, map[attemptKey]int{}}
+	return events(func(line []byte) error {
+		// encoding/json, because what an agent sent may be nested deeper than fastjson reads.
+		var e struct {
+			Seq     int64          `json:"seq"`
+			Step    string         `json:"step"`
+			Attempt int            `json:"attempt"`
+			Native  *agents.Native `json:"native"`
+		}
+		if err := json.Unmarshal(line, &e); err != nil {
 			return fmt.Errorf("an event cannot be read: %w", err)
 		}
-		x.recorder.seq = max(x.recorder.seq, v.GetInt64("seq"))
-		step := string(v.GetStringBytes("step"))
-		if n := v.Get("native"); n != nil {
-			file = string(n.GetStringBytes("file"))
-			x.recorded[file] = max(x.recorded[file], n.GetInt64("offset")+n.GetInt64("length")+1)
-			byStep[step] = file
+		x.recorder.seq = max(x.recorder.seq, e.Seq)
+		if e.Native == nil {
+			x.before.own[attemptKey{e.Step, e.Attempt}]++
+			return nil
 		}
-		if string(v.GetStringBytes("type")) == "sessionEnded" {
-			x.endedBefore[byStep[step]] = true
+		m, ok := x.before.marks[e.Native.File]
+		if !ok || e.Native.Offset > m.offset {
+			m = mark{offset: e.Native.Offset}
 		}
+		m.events++
+		x.before.marks[e.Native.File] = m
 		return nil
 	})
+}
+
+// A filter passes on the events of a stream that is translated again, but for those
+// that were recorded the first time. The same lines give the same events, so that
+// counting them is enough.
+type filter struct {
+	marks map[string]mark
+	own   *int           // events of flow's own still to be left out
+	at    map[string]int // by native file: events left out of the line at its mark
+	pass  func(agents.Event)
+}
+
+func (f *filter) event(e agents.Event) {
+	if !f.recorded(e.Native) {
+		f.pass(e)
+	}
+}
+
+func (f *filter) recorded(n *agents.Native) bool {
+	if n == nil {
+		*f.own--
+		return *f.own >= 0
+	}
+	m, ok := f.marks[n.File]
+	if !ok || n.Offset != m.offset {
+		return ok && n.Offset < m.offset
+	}
+	f.at[n.File]++
+	return f.at[n.File] <= m.events
 }

@@ -15,43 +15,58 @@ const continuePrompt = "You were interrupted. Go on with the task from where you
 type turnPlan struct {
 	session agents.Session
 	prompt  string
-	// recovering: the session is that of an earlier attempt of this step. If the
-	// agent no longer knows it, the step begins anew.
-	recovering bool
+	// fallback is how the step begins anew should the agent no longer know the
+	// session, nil when the failure is to be shown.
+	fallback *turnPlan
 }
 
-// plan chooses the native session of an attempt. An attempt before this one is
-// gone on with where its session can be of use; otherwise the step's own
+// plan chooses the native session of an attempt. The session of an attempt before
+// this one is gone on with where it can be of use; otherwise the step's own
 // `session` decides.
 func (a *attempt) plan(prompt string) (turnPlan, *agents.Problem) {
-	last := a.x.ledger.get(a.task.Path).last
-	source, problem := a.source()
+	fresh, problem := a.fresh(prompt)
 	if problem != nil {
 		return turnPlan{}, problem
 	}
-	if a.task.Previous > 0 && last.session != "" && !spoiled(agents.Cause(last.result.Cause)) {
-		spent := last.result.SessionUsage
-		if spent == nil && last.session == source.Session {
-			spent = source.SessionUsage
-		}
-		p := turnPlan{session: agents.Session{Mode: agents.SessionResume, ID: last.session, Spent: spent}, prompt: prompt, recovering: true}
-		if last.result.Began {
-			p.prompt = continuePrompt
-		}
-		// A step that goes on in another's session must not lose that context silently.
-		p.recovering = last.session != source.Session
+	before := a.x.ledger.get(a.task.Path)
+	if before.session == "" || spoiled(before.cause) {
+		return fresh, nil
+	}
+	p := turnPlan{session: a.resume(before.session), prompt: prompt, fallback: &fresh}
+	if p.session.Spent == nil { // the count of a fork begins at its parent's
+		p.session.Spent = fresh.session.Spent
+	}
+	if a.held == before.session {
+		p.prompt = continuePrompt
+	}
+	if before.session == fresh.session.ID { // another step's context must not be lost silently
+		p.fallback = nil
+	}
+	return p, nil
+}
+
+// fresh is how the step begins when nothing of it has run.
+func (a *attempt) fresh(prompt string) (turnPlan, *agents.Problem) {
+	p := turnPlan{prompt: prompt, session: a.newSession()}
+	mode := a.step.Session.Mode
+	if mode == pipeline.SessionNew {
 		return p, nil
 	}
-	switch a.step.Session.Mode {
-	case pipeline.SessionContinue:
-		return turnPlan{prompt: prompt, session: agents.Session{Mode: agents.SessionResume, ID: source.Session, Spent: source.SessionUsage}}, nil
-	case pipeline.SessionFork:
-		fork := a.newSession()
-		fork.Mode, fork.Parent, fork.Spent = agents.SessionFork, source.Session, source.SessionUsage
-		return turnPlan{prompt: prompt, session: fork}, nil
-	default:
-		return turnPlan{prompt: prompt, session: a.newSession()}, nil
+	id, problem := a.source()
+	if problem != nil {
+		return p, problem
 	}
+	if mode == pipeline.SessionContinue {
+		p.session = a.resume(id)
+		return p, nil
+	}
+	p.session.Mode, p.session.Parent, p.session.Spent = agents.SessionFork, id, a.x.ledger.total(id)
+	return p, nil
+}
+
+// resume is the session id, to be gone on with.
+func (a *attempt) resume(id string) agents.Session {
+	return agents.Session{Mode: agents.SessionResume, ID: id, Spent: a.x.ledger.total(id)}
 }
 
 // newSession names a session that does not exist yet, for agents that let the
@@ -63,19 +78,17 @@ func (a *attempt) newSession() agents.Session {
 	return agents.Session{ID: uuid.NewString()}
 }
 
-// source is the result of the step whose session this one continues or branches.
-func (a *attempt) source() (Result, *agents.Problem) {
-	if a.step.Session.Mode == pipeline.SessionNew {
-		return Result{}, nil
-	}
+// source is the session of the step that this one continues or branches.
+func (a *attempt) source() (string, *agents.Problem) {
 	id := a.step.Session.Step
 	r, err := DecodeResult(a.task.Inputs[id].Result)
 	if err == nil && r.Session != "" {
-		return r, nil
+		return r.Session, nil
 	}
-	return r, &agents.Problem{
+	return "", &agents.Problem{
 		Agent: a.step.Agent, Cause: agents.CauseSessionNotFound,
 		Message: "step " + id + " left no session to " + string(a.step.Session.Mode),
+		Hint:    "let this step run only when " + id + " has succeeded, or give it a session of its own",
 	}
 }
 

@@ -3,11 +3,9 @@ package steps
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
 	"strings"
-	"unicode/utf8"
+	"time"
 
 	"flow/agents"
 	"flow/agents/proc"
@@ -26,9 +24,9 @@ func (a *attempt) shell(ctx context.Context) (dag.Fact, error) {
 	if f, ok, err := a.adoptShell(ctx); ok || err != nil {
 		return f, err
 	}
-	script, err := a.x.renderer.Script(*a.step.Run, a.data)
+	script, err := a.renderer.Script(*a.step.Run, a.data)
 	if err != nil {
-		return a.refused(err), nil
+		return a.refused(configProblem(err)), nil
 	}
 	spec := a.spec()
 	spec.Path, spec.Args, err = a.command(script)
@@ -39,7 +37,9 @@ func (a *attempt) shell(ctx context.Context) (dag.Fact, error) {
 	if err := a.start(ctx, ""); err != nil {
 		return dag.Fact{}, err
 	}
-	res, err := a.x.Launcher.Run(ctx, spec, proc.Sink{})
+	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
+	defer watch.stop()
+	res, err := a.x.Launcher.Run(ctx, spec, watch.over(proc.Sink{}))
 	if err != nil {
 		return dag.Fact{}, err
 	}
@@ -87,44 +87,50 @@ func (a *attempt) shellFact(ctx context.Context, stdout string, res proc.Result)
 	if res.Err == nil {
 		r.Exit = &res.Code
 	}
+	a.result = r
 	problem := a.shellProblem(ctx, res)
 	switch {
 	case problem == nil:
-		return a.shellOutput(text, r), nil
+		return a.shellOutput(text), nil
 	case problem.Cause == agents.CauseCancelled:
-		return a.stopped(problem.Message, r), nil
+		return a.stopped(problem.Message), nil
 	default:
-		return a.failed(problem, r), nil
+		return a.failed(problem), nil
 	}
 }
 
 // shellOutput validates what the script printed, where the step has a schema.
-func (a *attempt) shellOutput(text string, r Result) dag.Fact {
+func (a *attempt) shellOutput(text string) dag.Fact {
 	if len(a.step.Output) == 0 {
-		return a.succeeded(r)
+		return a.succeeded()
 	}
 	output, err := agents.ParseAnswer(text)
 	if err == nil {
 		err = pipeline.ValidateJSON(a.step.Output, output)
 	}
 	if err != nil {
-		return a.failed(&agents.Problem{Cause: agents.CauseSchema, Message: "its output does not match the schema: " + err.Error()}, r)
+		return a.failed(&agents.Problem{
+			Cause: agents.CauseSchema, Message: "what the script printed does not match the output schema: " + err.Error(),
+			Hint: "print one JSON value on standard output, and everything else on standard error",
+		})
 	}
-	r.Output = output
-	return a.succeeded(r)
+	a.result.Output = output
+	return a.succeeded()
 }
 
 // shellProblem says why the script did not succeed, nil if it did. A script that
 // succeeded before flow could end it has succeeded.
 func (a *attempt) shellProblem(ctx context.Context, res proc.Result) *agents.Problem {
-	why := intent(ctx)
+	why := a.intent(ctx)
 	switch {
 	case res.Err == nil && res.Code == 0:
 		return nil
 	case why == agents.IntentTimeout:
-		return &agents.Problem{Cause: agents.CauseTimeout, Message: "timed out after " + a.step.Timeout.String()}
+		return &agents.Problem{Cause: agents.CauseTimeout, Message: "timed out after " + a.step.Timeout.String(), Hint: a.timeoutHint()}
+	case why == agents.IntentIdle:
+		return &agents.Problem{Cause: agents.CauseTimeout, Message: "printed nothing for " + a.step.IdleTimeout.String(), Hint: a.timeoutHint()}
 	case why != agents.IntentNone:
-		return &agents.Problem{Cause: agents.CauseCancelled, Message: context.Cause(ctx).Error()}
+		return &agents.Problem{Cause: agents.CauseCancelled, Message: a.reason}
 	case res.Err != nil:
 		return &agents.Problem{Cause: agents.CauseSpawn, Message: res.Err.Error()}
 	case res.Signal != "":
@@ -141,52 +147,4 @@ func withLast(message, stderr string) string {
 		return message + ": " + tail(last, 300)
 	}
 	return message
-}
-
-// tail is the end of s, at most limit bytes, beginning at a whole character.
-func tail(s string, limit int) string {
-	if len(s) <= limit {
-		return s
-	}
-	s = s[len(s)-limit:]
-	for len(s) > 0 && !utf8.RuneStart(s[0]) {
-		s = s[1:]
-	}
-	return s
-}
-
-// readHead reads at most limit bytes of a file and says whether there were more.
-func readHead(path string, limit int64) (text string, more bool, err error) {
-	f, err := os.Open(path)
-	if os.IsNotExist(err) {
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if int64(len(data)) > limit {
-		return string(data[:limit]), true, err
-	}
-	return string(data), false, err
-}
-
-// spec is the part of a process's description that all kinds of steps share: its
-// label and its files. Each call begins a new turn of the attempt.
-func (a *attempt) spec() proc.Spec {
-	a.turns++
-	return proc.Spec{Label: a.label(), Dir: a.dir, Stdout: a.path("stdout"), Stderr: a.path("stderr")}
-}
-
-// label names one process of a run: path, attempt, turn.
-func label(path string, attempt, turn int) string {
-	return fmt.Sprintf("%s.%d.%d", path, attempt, turn)
-}
-
-func (a *attempt) label() string { return label(a.task.Path, a.task.Attempt, a.turns) }
-
-// path is the absolute name of a file of the current turn.
-func (a *attempt) path(ext string) string {
-	return filepath.Join(a.x.Store.Dir(), a.x.Store.AttemptPath(a.label(), ext))
 }

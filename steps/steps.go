@@ -8,7 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -60,26 +63,56 @@ type Config struct {
 // Journal a local.Journal. Tasks may be executed concurrently.
 type Executor struct {
 	Config
-	renderer *pipeline.Renderer
+	renderer *pipeline.Renderer // of the templates outside of groups
 	ledger   *ledger
 	recorder *recorder
 
+	mu     sync.Mutex
+	groups map[string]*pipeline.Renderer // by path, made when needed
+
 	// What an earlier process of the run left, for Restore's sake.
-	exits       map[string]proc.Record // by label: how processes ended when flow died
-	recorded    map[string]int64       // by native file: where the lines end that are events already
-	endedBefore map[string]bool        // by native file: its sessionEnded is recorded
+	exits  map[string]proc.Record // by label: how processes ended when flow died
+	before past
 }
 
 // New returns an executor for a run that is about to begin, or, after Restore, to
-// go on.
+// go on. The error says that a template of the plan or one of its agents cannot be
+// used by this flow.
 func New(c Config) (*Executor, error) {
 	x := &Executor{
-		Config: c, ledger: newLedger(),
+		Config: c, ledger: newLedger(), groups: map[string]*pipeline.Renderer{},
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
 	}
+	for name, profile := range c.Plan.Agents {
+		if c.Adapters[profile.Use] == nil {
+			return nil, fmt.Errorf("agent %s uses %q, which this flow does not have; use the version of flow that the pipeline was written for", name, profile.Use)
+		}
+	}
 	var err error
-	x.renderer, err = pipeline.NewRenderer(c.Plan, pipeline.Funcs{File: x.frozenFile, Transcript: x.transcript})
+	x.renderer, err = x.newRenderer(c.Plan, "")
 	return x, err
+}
+
+func (x *Executor) newRenderer(p *pipeline.Plan, scope string) (*pipeline.Renderer, error) {
+	return pipeline.NewRenderer(p, pipeline.Funcs{File: x.frozenFile, Transcript: x.transcript(scope)})
+}
+
+// rendererOf returns the renderer for the templates of a step. Those of a group have
+// one of their own, because the step that `transcript` names depends on the place.
+func (x *Executor) rendererOf(path string) (*pipeline.Renderer, error) {
+	scope := parent(path)
+	if scope == "" {
+		return x.renderer, nil
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if r := x.groups[scope]; r != nil {
+		return r, nil
+	}
+	// Without its steps: what a plan does not list is parsed when it is asked for.
+	r, err := x.newRenderer(&pipeline.Plan{File: x.Plan.File, Files: x.Plan.Files}, scope)
+	x.groups[scope] = r
+	return r, err
 }
 
 // Exec executes one task. A step that fails is a fact; an error means that flow
@@ -99,29 +132,37 @@ func (x *Executor) Exec(ctx context.Context, t dag.Task, rec local.Recorder) (da
 
 // attempt is one attempt of one step under way.
 type attempt struct {
-	x      *Executor
-	task   dag.Task
-	step   *pipeline.Step
-	record local.Recorder
-	began  time.Time
-	data   pipeline.Data
-	dir    string // absolute working directory
-	env    []string
-	turns  int // processes started so far
-	// cancelled: the last process was ended because the run was cancelled.
-	cancelled bool
+	x        *Executor
+	task     dag.Task
+	step     *pipeline.Step
+	record   local.Recorder
+	began    time.Time
+	renderer *pipeline.Renderer
+	data     pipeline.Data
+	dir      string // absolute working directory
+	env      []string
+	turns    int    // the number of the latest process
+	result   Result // as far as it is known
+	held     string // the session whose history holds the prompt, "" if none
+
+	why    agents.Intent // why flow ended the latest process, if it did
+	reason string        // who cancelled it
 }
 
 func (a *attempt) execute(ctx context.Context) (dag.Fact, error) {
-	data, err := a.x.data(a.task)
-	if err != nil {
+	var err error
+	if a.renderer, err = a.x.rendererOf(a.task.Path); err != nil {
 		return dag.Fact{}, err
 	}
-	a.data = data
+	if a.data, err = a.x.base(a.task.Inputs); err != nil {
+		return dag.Fact{}, err
+	}
+	var envErr error // a condition may have been written to avoid it
+	a.env, a.data["env"], envErr = a.x.environment(a.step, a.data)
 	if a.step.If != nil {
-		hold, err := a.x.renderer.Condition(*a.step.If, data, a.task.Needs)
+		hold, err := a.renderer.Condition(*a.step.If, a.data, a.task.Needs)
 		if err != nil {
-			return a.refused(err), nil
+			return a.refused(configProblem(err)), nil
 		}
 		if !hold {
 			return dag.Fact{Kind: dag.Skipped, Reason: "its condition is false"}, nil
@@ -130,8 +171,8 @@ func (a *attempt) execute(ctx context.Context) (dag.Fact, error) {
 	if a.task.Action == dag.Open {
 		return dag.Fact{Kind: dag.Opened}, nil
 	}
-	if err := a.surroundings(); err != nil {
-		return a.refused(err), nil
+	if err := errors.Join(envErr, a.workingDirectory()); err != nil {
+		return a.refused(configProblem(err)), nil
 	}
 	ctx, done := withTimeout(ctx, time.Duration(a.step.Timeout))
 	defer done()
@@ -141,46 +182,50 @@ func (a *attempt) execute(ctx context.Context) (dag.Fact, error) {
 	return a.prompt(ctx)
 }
 
-// surroundings renders the working directory and the environment.
-func (a *attempt) surroundings() error {
+// workingDirectory finds out where the step works.
+func (a *attempt) workingDirectory() error {
 	a.dir = a.x.Workspace
-	if a.step.Cwd != nil {
-		cwd, err := a.x.renderer.Text(*a.step.Cwd, a.data)
-		if err != nil {
-			return err
-		}
-		if a.dir, err = insideWorkspace(a.x.Workspace, cwd); err != nil {
-			return pipeline.Error{File: a.x.Plan.File, Pos: a.step.Cwd.Pos, Msg: err.Error()}
-		}
+	if a.step.Cwd == nil {
+		return nil
 	}
-	env, err := a.x.environment(a.step, a.data)
-	a.env = env
-	return err
+	cwd, err := a.renderer.Text(*a.step.Cwd, a.data)
+	if err != nil {
+		return err
+	}
+	if a.dir, err = insideWorkspace(a.x.Workspace, cwd); err != nil {
+		return pipeline.Error{File: a.x.Plan.File, Pos: a.step.Cwd.Pos, Msg: err.Error()}
+	}
+	return nil
 }
 
 // insideWorkspace resolves cwd, which must be an existing directory in workspace.
 func insideWorkspace(workspace, cwd string) (string, error) {
+	if cwd == "" {
+		return "", errors.New("cwd is empty; write . for the workspace itself")
+	}
 	if !filepath.IsLocal(cwd) {
 		return "", fmt.Errorf("cwd %q is outside the workspace", cwd)
 	}
-	dir, err := filepath.EvalSymlinks(filepath.Join(workspace, cwd))
+	top, err := filepath.EvalSymlinks(workspace)
 	if err != nil {
-		return "", fmt.Errorf("cwd %q: %w", cwd, errors.Unwrap(err))
+		return "", fmt.Errorf("the workspace: %w", err)
 	}
-	real, err := filepath.EvalSymlinks(workspace)
+	dir, err := filepath.EvalSymlinks(filepath.Join(top, cwd))
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // the user knows the name
+	}
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("cwd %q: %w", cwd, err)
 	}
-	if rel, err := filepath.Rel(real, dir); err != nil || !filepath.IsLocal(rel) {
+	rel, err := filepath.Rel(top, dir)
+	info, statErr := os.Stat(dir)
+	switch {
+	case err != nil || !filepath.IsLocal(rel):
 		return "", fmt.Errorf("cwd %q leads outside the workspace", cwd)
+	case statErr != nil || !info.IsDir():
+		return "", fmt.Errorf("cwd %q is not a directory", cwd)
 	}
 	return dir, nil
-}
-
-// refused is the fact of an attempt that could not even begin: a template or the
-// configuration is wrong, and trying again would not help.
-func (a *attempt) refused(err error) dag.Fact {
-	return a.failed(&agents.Problem{Cause: agents.CauseConfig, Message: err.Error()}, Result{})
 }
 
 func (a *attempt) elapsed() int64 { return a.x.Now().Sub(a.began).Milliseconds() }
@@ -189,3 +234,26 @@ func (a *attempt) elapsed() int64 { return a.x.Now().Sub(a.began).Milliseconds()
 func (a *attempt) start(ctx context.Context, session string) error {
 	return a.record(ctx, dag.Fact{Kind: dag.Started, Path: a.task.Path, Attempt: a.task.Attempt, Session: session})
 }
+
+// spec is the part of a process's description that all kinds of steps share: its
+// label and its files. Each call begins a new turn of the attempt.
+//
+// Files that are there already belong to an attempt that a power failure made the
+// journal forget. They are kept, and the turn takes the next number.
+func (a *attempt) spec() proc.Spec {
+	a.turns++
+	for a.x.ran(a.label()) {
+		a.turns++
+	}
+	return proc.Spec{Label: a.label(), Dir: a.dir, Stdout: a.path("stdout"), Stderr: a.path("stderr")}
+}
+
+// label names one process of a run: path, attempt, turn.
+func label(path string, attempt, turn int) string {
+	return fmt.Sprintf("%s.%d.%d", path, attempt, turn)
+}
+
+func (a *attempt) label() string { return label(a.task.Path, a.task.Attempt, a.turns) }
+
+// path is the absolute name of a file of the current turn.
+func (a *attempt) path(ext string) string { return a.x.file(a.label(), ext) }

@@ -3,8 +3,10 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -21,37 +23,52 @@ type Launch struct {
 	Request agents.Request `json:"request"`
 }
 
-// turn starts the agent once and follows it to its end.
-func (a *attempt) turn(ctx context.Context, req agents.Request) (agents.Outcome, error) {
+// turn starts the agent once in session and follows it to its end.
+func (a *attempt) turn(ctx context.Context, session agents.Session, prompt string) (agents.Outcome, error) {
 	spec := a.spec()
-	req.Scratch = a.path("d")
+	req := a.request(session, prompt)
 	adapter := a.adapter()
 	cmd, err := adapter.Command(req)
 	if err != nil {
-		return commandProblem(a.step.Agent, err), nil
+		return agents.Outcome{Reason: agents.Failed, Problem: configProblem(err)}, nil
 	}
 	launch := a.launch(&spec, cmd, req)
 	if err := a.write(spec, cmd, launch); err != nil {
 		return agents.Outcome{}, err
 	}
-	tr := agents.NewTranslator(adapter.Dialog(req), a.envelope(req.Session.ID), a.x.Now, a.x.recorder.record)
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
-	res, err := a.x.Launcher.Run(ctx, spec, a.sink(tr, watch))
+	tr := agents.NewTranslator(adapter.Dialog(req), a.envelope(a.task.Attempt, session.ID), a.x.Now, func(e agents.Event) {
+		if err := a.x.recorder.record(e); err != nil {
+			watch.cancel(err) // work that cannot be recorded must not go on
+		}
+	})
+	res, err := a.x.Launcher.Run(ctx, spec, watch.over(a.listen(ctx, tr)))
 	if err != nil {
 		return agents.Outcome{}, err
 	}
-	exit := agents.Exit{Code: res.Code, Signal: res.Signal, Intent: intent(ctx), Stderr: res.StderrTail, Err: res.Err}
+	exit := agents.Exit{Code: res.Code, Signal: res.Signal, Intent: a.intent(ctx), Stderr: res.StderrTail, Err: res.Err}
 	if exit.Intent != agents.IntentNone {
 		exit.Err = nil // it was not started because its time was up
 	}
-	a.cancelled = exit.Intent == agents.IntentCancel
-	return tr.End(exit), nil
+	out := tr.End(exit)
+	a.result.Leftovers = append(a.result.Leftovers, res.Leftovers...)
+	a.took(out)
+	return out, nil
 }
 
-func (a *attempt) envelope(session string) agents.Envelope {
+// request is what the turn asks of the agent.
+func (a *attempt) request(session agents.Session, prompt string) agents.Request {
+	req := profileRequest(a.x.Plan.Agents[a.step.Agent], a.x.Workspace)
+	req.Dir, req.Schema, req.Scratch = a.dir, a.step.Output, a.path("d")
+	req.Home = filepath.Join(a.x.Store.Dir(), "agents", a.x.Plan.Agents[a.step.Agent].Use)
+	req.Session, req.Prompt = session, prompt
+	return req
+}
+
+func (a *attempt) envelope(attempt int, session string) agents.Envelope {
 	return agents.Envelope{
-		Agent: a.x.Plan.Agents[a.step.Agent].Use, Run: a.x.RunID, Step: a.task.Path, Attempt: a.task.Attempt, Session: session,
+		Agent: a.x.Plan.Agents[a.step.Agent].Use, Run: a.x.RunID, Step: a.task.Path, Attempt: attempt, Session: session,
 	}
 }
 
@@ -72,15 +89,19 @@ func (a *attempt) launch(spec *proc.Spec, cmd agents.Command, req agents.Request
 }
 
 // commandLine is the executable of an agent and what stands before its arguments.
+// A relative path in a profile is one of the workspace, whatever the step's cwd.
 func (x *Executor) commandLine(use string, command []string) []string {
 	switch {
 	case x.Simulate != nil:
 		return x.Simulate(use)
-	case len(command) > 0:
-		return append([]string{}, command...)
-	default:
+	case len(command) == 0:
 		return []string{x.Adapters[use].Info().Executable}
 	}
+	line := append([]string{}, command...)
+	if strings.Contains(line[0], "/") && !filepath.IsAbs(line[0]) {
+		line[0] = filepath.Join(x.Workspace, line[0])
+	}
+	return line
 }
 
 // write puts the turn's files in place: prompt, launch record, and what the agent
@@ -93,45 +114,67 @@ func (a *attempt) write(spec proc.Spec, cmd agents.Command, launch Launch) error
 	if err != nil {
 		return err
 	}
-	files := append([]agents.File{{Path: spec.Stdin, Data: []byte(cmd.Stdin)}, {Path: a.path("json"), Data: record}}, cmd.Files...)
+	files := append([]agents.File{{Path: spec.Stdin, Data: []byte(cmd.Stdin)}, {Path: a.path(launchExt), Data: record}}, cmd.Files...)
 	for _, f := range files {
-		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
+		if err := putFile(f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// sink passes the process's lines to the translator, and notes signs of life and
-// the native session as soon as the agent names it.
-func (a *attempt) sink(tr *agents.Translator, watch *idleWatch) proc.Sink {
-	stdout, stderr := a.native("stdout"), a.native("stderr")
-	known := tr.SessionID()
-	return proc.Sink{
-		Stdout: func(l proc.Line) {
-			watch.touch()
-			stdout.Offset, stdout.Length = l.Offset, l.Length
-			if l.Oversized {
-				tr.Oversized(l.Data, stdout)
-				return
-			}
-			tr.Stdout(l.Data, stdout)
-			if id := tr.SessionID(); id != known {
-				known = id
-				a.sessionSeen(id)
-			}
-		},
-		Stderr: func(l proc.Line) {
-			watch.touch()
-			stderr.Offset, stderr.Length = l.Offset, l.Length
-			tr.Stderr(l.Data, stderr)
-		},
+// putFile writes f in one step, for an agent of another turn may be reading it. It
+// need not survive a power failure: the next attempt writes its own.
+func putFile(f agents.File) error {
+	dir := filepath.Dir(f.Path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
 	}
+	temp, err := os.CreateTemp(dir, ".new-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(f.Data)
+	if err = errors.Join(err, temp.Close()); err == nil {
+		err = os.Rename(temp.Name(), f.Path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(temp.Name()))
+	}
+	return nil
 }
 
-// native is the name of one of the turn's files as events give it.
-func (a *attempt) native(ext string) agents.Native {
-	return agents.Native{File: filepath.ToSlash(a.x.Store.AttemptPath(a.label(), ext))}
+// listen passes the process's lines to the translator, and notes the native session
+// as soon as the agent names it.
+func (a *attempt) listen(ctx context.Context, tr *agents.Translator) proc.Sink {
+	sink := a.x.translate(tr, a.label())
+	known, stdout := tr.SessionID(), sink.Stdout
+	sink.Stdout = func(l proc.Line) {
+		stdout(l)
+		if id := tr.SessionID(); id != known {
+			known = id
+			a.sessionSeen(ctx, id)
+		}
+	}
+	return sink
+}
+
+// translate passes the lines of the process named to the translator.
+func (x *Executor) translate(tr *agents.Translator, name string) proc.Sink {
+	native := func(ext string, l proc.Line) agents.Native {
+		file := filepath.ToSlash(x.Store.AttemptPath(name, ext))
+		return agents.Native{File: file, Offset: l.Offset, Length: l.Length}
+	}
+	return proc.Sink{
+		Stdout: func(l proc.Line) {
+			if l.Oversized {
+				tr.Oversized(l.Data, native("stdout", l))
+				return
+			}
+			tr.Stdout(l.Data, native("stdout", l))
+		},
+		Stderr: func(l proc.Line) { tr.Stderr(l.Data, native("stderr", l)) },
+	}
 }
 
 // SessionSeen is the data of a "session" record: an agent that names its sessions
@@ -144,39 +187,10 @@ type SessionSeen struct {
 
 // sessionSeen records the session without waiting for the disk: should the record
 // be lost, the native line that names it is read again on resume.
-func (a *attempt) sessionSeen(id string) {
+func (a *attempt) sessionSeen(ctx context.Context, id string) {
 	seen := SessionSeen{Path: a.task.Path, Attempt: a.task.Attempt, Session: id}
-	if err := a.x.Store.Append(context.Background(), recordSession, seen, false); err != nil {
+	if err := a.x.Store.Append(context.WithoutCancel(ctx), recordSession, seen, false); err != nil {
 		a.x.Logger.Warn("the session could not be recorded", "step", a.task.Path, "error", err)
 	}
 	a.x.ledger.sessionSeen(a.task.Path, a.task.Attempt, id)
-}
-
-// An idleWatch cancels a context when nothing has touched it for a while.
-type idleWatch struct {
-	timer *time.Timer
-	after time.Duration
-	done  context.CancelCauseFunc
-}
-
-func watchIdle(ctx context.Context, after time.Duration) (context.Context, *idleWatch) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	w := &idleWatch{after: after, done: cancel}
-	if after > 0 {
-		w.timer = time.AfterFunc(after, func() { cancel(errIdle) })
-	}
-	return ctx, w
-}
-
-func (w *idleWatch) touch() {
-	if w.timer != nil {
-		w.timer.Reset(w.after)
-	}
-}
-
-func (w *idleWatch) stop() {
-	if w.timer != nil {
-		w.timer.Stop()
-	}
-	w.done(nil)
 }

@@ -1,0 +1,80 @@
+package steps
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"flow/agents"
+	"flow/agents/proc"
+)
+
+var (
+	errTimeout = errors.New("timeout")
+	errIdle    = errors.New("idle timeout")
+)
+
+// withTimeout bounds ctx; the cause of its end is then errTimeout.
+func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	if d <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, d, errTimeout)
+}
+
+// intent says why flow ended a process under ctx, if it did, and keeps that for the
+// step's fact.
+func (a *attempt) intent(ctx context.Context) agents.Intent {
+	cause := context.Cause(ctx)
+	a.why, a.reason = agents.IntentNone, ""
+	switch {
+	case cause == nil:
+	case errors.Is(cause, errTimeout):
+		a.why = agents.IntentTimeout
+	case errors.Is(cause, errIdle):
+		a.why = agents.IntentIdle
+	default:
+		a.why, a.reason = agents.IntentCancel, cause.Error()
+	}
+	return a.why
+}
+
+// An idleWatch cancels a context when nothing has touched it for a while.
+type idleWatch struct {
+	timer  *time.Timer // nil: it waits for ever
+	after  time.Duration
+	cancel context.CancelCauseFunc
+}
+
+func watchIdle(ctx context.Context, after time.Duration) (context.Context, *idleWatch) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w := &idleWatch{after: after, cancel: cancel}
+	if after > 0 {
+		w.timer = time.AfterFunc(after, func() { cancel(errIdle) })
+	}
+	return ctx, w
+}
+
+// over is sink with every line a sign of life. A stream that sink does not take is
+// read only for that.
+func (w *idleWatch) over(sink proc.Sink) proc.Sink {
+	if w.timer == nil {
+		return sink
+	}
+	touch := func(next func(proc.Line)) func(proc.Line) {
+		return func(l proc.Line) {
+			w.timer.Reset(w.after)
+			if next != nil {
+				next(l)
+			}
+		}
+	}
+	return proc.Sink{Stdout: touch(sink.Stdout), Stderr: touch(sink.Stderr)}
+}
+
+func (w *idleWatch) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+	}
+	w.cancel(nil)
+}
