@@ -51,6 +51,7 @@ func buildFlow(t *testing.T) string {
 // workspace, state and network, with a scripted model at the other end.
 type lab struct {
 	dir, work string
+	run       string // the id of the lab's only run, which no other run of the machine has
 	binary    string
 	env       []string
 	net       *netns
@@ -69,7 +70,7 @@ func newLab(t *testing.T, path, binary string, model *scriptmodel.Server) *lab {
 	if err := os.MkdirAll(cache, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp(cache, "flow-real-")
+	dir, err := os.MkdirTemp(cache, "flow-real-") //nolint:usetesting // t.TempDir is below /tmp
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func newLab(t *testing.T, path, binary string, model *scriptmodel.Server) *lab {
 			t.Error(err)
 		}
 	})
-	l := &lab{dir: dir, work: filepath.Join(dir, "work"), binary: binary, net: newNetns(t), model: model}
+	l := &lab{dir: dir, run: filepath.Base(dir), work: filepath.Join(dir, "work"), binary: binary, net: newNetns(t), model: model}
 	for _, name := range []string{"home", "tmp", "codex", "claude", "work"} {
 		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
 			t.Fatal(err)
@@ -192,17 +193,23 @@ func (l *lab) flow(t *testing.T, want int, args ...string) *command {
 
 // ran is what `-o json` says of a run.
 type ran struct {
-	Status  string
-	Outputs map[string]any
-	Steps   map[string]struct {
-		Status, Agent, Session, Model string
-		Error, Cause, Hint            string
-		Output                        json.RawMessage
-		Text                          string
-		Attempts                      int
-		Usage                         *agents.Usage
-		CostUSD                       *float64
-	}
+	Status  string             `json:"status"`
+	Outputs map[string]any     `json:"outputs"`
+	Steps   map[string]ranStep `json:"steps"`
+}
+
+// ranStep is one step of a run.
+type ranStep struct {
+	Status   string        `json:"status"`
+	Agent    string        `json:"agent"`
+	Session  string        `json:"session"`
+	Text     string        `json:"text"`
+	Error    string        `json:"error"`
+	Cause    string        `json:"cause"`
+	Hint     string        `json:"hint"`
+	Attempts int           `json:"attempts"`
+	Usage    *agents.Usage `json:"usage"`
+	CostUSD  *float64      `json:"costUsd"`
 }
 
 func (c *command) report(t *testing.T) ran {
@@ -216,16 +223,22 @@ func (c *command) report(t *testing.T) ran {
 
 // happened is one event of `flow events -o json`.
 type happened struct {
-	Type, Step, SessionID, NativeName, FilePath, Content, Role string
-	Attempt                                                    int
-	Seq                                                        int64
-	Success                                                    bool
+	Type       string `json:"type"`
+	Step       string `json:"step"`
+	SessionID  string `json:"sessionId"`
+	NativeName string `json:"nativeName"` // of a tool
+	FilePath   string `json:"filePath"`
+	Role       string `json:"role"` // of a text
+	Seq        int64  `json:"seq"`
 }
 
-func (l *lab) events(t *testing.T, run string) []happened {
+// runDir is where flow records the lab's run.
+func (l *lab) runDir() string { return filepath.Join(l.dir, "state", "runs", l.run) }
+
+func (l *lab) events(t *testing.T) []happened {
 	t.Helper()
 	var all []happened
-	for line := range strings.Lines(l.flow(t, 0, "events", run, "-o", "json").stdout.String()) {
+	for line := range strings.Lines(l.flow(t, 0, "events", l.run, "-o", "json").stdout.String()) {
 		var e happened
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
 			t.Fatalf("%v: %s", err, line)

@@ -17,12 +17,12 @@ const wrongLine = "Hullo, world"
 // goes on, as a model would.
 type cast struct {
 	line  string        // what the analyst finds the line must read; nobody else knows it
-	delay time.Duration // before each answer
+	delay time.Duration // before each answer; a tenth of it before each piece of one
 }
 
 func (c cast) script(r scriptmodel.Request) scriptmodel.Turn {
 	turn := c.turn(r)
-	turn.Delay = c.delay
+	turn.Delay, turn.Pause = c.delay, c.delay/10
 	return turn
 }
 
@@ -42,7 +42,7 @@ func (c cast) turn(r scriptmodel.Request) scriptmodel.Turn {
 	case "review":
 		return review(items[0].Text, last)
 	case "recall":
-		return final(task, "I said: "+remembered(r, scriptmodel.Call, "approved"))
+		return final(task, "I said: "+remembered(r, scriptmodel.Call, `{"approved"`))
 	default:
 		return final(task, "Hello.")
 	}
@@ -82,11 +82,11 @@ func call(name string, input any) scriptmodel.Turn {
 	return scriptmodel.Turn{Calls: []scriptmodel.ToolCall{{Name: name, Input: input}}}
 }
 
-// remembered is the latest item of a kind that holds a text.
+// remembered is the latest item of a kind that begins with a text.
 func remembered(r scriptmodel.Request, kind scriptmodel.Kind, text string) string {
 	found := "nothing"
 	for _, i := range r.Items {
-		if i.Kind == kind && strings.Contains(i.Text, text) {
+		if i.Kind == kind && strings.HasPrefix(i.Text, text) {
 			found = i.Text
 		}
 	}

@@ -11,10 +11,10 @@ import (
 type anthropic struct{}
 
 type anthropicRequest struct {
-	Model     string                  `json:"model"`
-	Stream    bool                    `json:"stream"`
-	MaxTokens int                     `json:"max_tokens"`
-	Tools     []struct{ Name string } `json:"tools"`
+	Model     string `json:"model"`
+	Stream    bool   `json:"stream"`
+	MaxTokens int    `json:"max_tokens"`
+	Tools     []tool `json:"tools"`
 	Messages  []struct {
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"` // a text or blocks

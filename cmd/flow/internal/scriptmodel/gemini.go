@@ -18,7 +18,7 @@ type geminiRequest struct {
 		Parts []geminiPart `json:"parts"`
 	} `json:"contents"`
 	Tools []struct {
-		FunctionDeclarations []struct{ Name string } `json:"functionDeclarations"`
+		FunctionDeclarations []tool `json:"functionDeclarations"`
 	} `json:"tools"`
 }
 
@@ -73,7 +73,9 @@ func (p geminiPart) item(role string) (Item, bool) {
 
 // geminiResult is the tool's output, which the CLI wraps into an object.
 func geminiResult(response json.RawMessage) string {
-	var r struct{ Output string }
+	var r struct {
+		Output string `json:"output"`
+	}
 	if json.Unmarshal(response, &r) == nil && r.Output != "" {
 		return r.Output
 	}

@@ -12,10 +12,10 @@ import (
 type openAI struct{}
 
 type openAIRequest struct {
-	Model          string                  `json:"model"`
-	PromptCacheKey string                  `json:"prompt_cache_key"` // Codex puts its thread's id here
-	Tools          []struct{ Name string } `json:"tools"`
-	Input          []openAIItem            `json:"input"`
+	Model          string       `json:"model"`
+	PromptCacheKey string       `json:"prompt_cache_key"` // Codex puts its thread's id here
+	Tools          []tool       `json:"tools"`
+	Input          []openAIItem `json:"input"`
 }
 
 type openAIItem struct {
@@ -70,7 +70,9 @@ func openAIText(content json.RawMessage) string {
 	if json.Unmarshal(content, &text) == nil {
 		return text
 	}
-	var parts []struct{ Text string }
+	var parts []struct {
+		Text string `json:"text"`
+	}
 	if json.Unmarshal(content, &parts) != nil {
 		return string(content)
 	}
@@ -101,7 +103,7 @@ func (openAI) answer(w *stream, r Request, t Turn, id string) {
 	send("response.created", object{"response": response("in_progress")})
 	items := openAIItems(t, id)
 	for i, item := range items {
-		openAIStream(send, i, item)
+		openAIStream(send, i, item, t.Text)
 	}
 	done := response("completed")
 	done["output"] = items
@@ -133,16 +135,17 @@ func openAIItems(t Turn, id string) []object {
 	return items
 }
 
-// openAIStream sends one item of the output. Codex takes calls from the last of
-// these events; only of text it wants the pieces.
-func openAIStream(send func(string, object), index int, item object) {
+// openAIStream sends one item of the output; text is what a message says. Codex
+// takes calls from the last of these events; only of text it wants the pieces.
+func openAIStream(send func(string, object), index int, item object, text string) {
 	send("response.output_item.added", object{"output_index": index, "item": item})
 	if item["type"] == "message" {
-		part, _ := item["content"].([]any)[0].(object) //nolint:forcetypeassert,errcheck // made by openAIItems
-		send("response.output_text.delta", object{"item_id": item["id"], "output_index": index, "content_index": 0, "delta": part["text"]})
+		send("response.output_text.delta", object{"item_id": item["id"], "output_index": index, "content_index": 0, "delta": text})
 	}
 	send("response.output_item.done", object{"output_index": index, "item": item})
 }
 
 // callID is the id of a tool call of one answer.
-func callID(prefix, answer string, index int) string { return fmt.Sprintf("%s%s%d", prefix, answer, index) }
+func callID(prefix, answer string, index int) string {
+	return fmt.Sprintf("%s%s%d", prefix, answer, index)
+}

@@ -65,14 +65,6 @@ type Request struct {
 	stream bool
 }
 
-// Last is the newest item; the zero Item when there is none.
-func (r Request) Last() Item {
-	if len(r.Items) == 0 {
-		return Item{}
-	}
-	return r.Items[len(r.Items)-1]
-}
-
 // Contains reports whether any item holds text.
 func (r Request) Contains(text string) bool {
 	for _, i := range r.Items {
@@ -243,6 +235,11 @@ func (s *Server) finish(e *Exchange) {
 	if s.answered != nil {
 		s.answered(done)
 	}
+}
+
+// tool is how all APIs name a tool that the model may call.
+type tool struct {
+	Name string `json:"name"`
 }
 
 // object is a JSON object.

@@ -8,7 +8,7 @@ import (
 )
 
 // errGone is the end of a stream whose client went away.
-var errGone = errors.New("the client is gone") //nolint:gochecknoglobals // a sentinel
+var errGone = errors.New("the client is gone")
 
 // stream writes an answer, as server-sent events (the WHATWG HTML standard,
 // section 9.2) or as one JSON document. After the first error it writes no more.
