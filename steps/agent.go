@@ -64,8 +64,8 @@ func (a *attempt) settle(ctx context.Context, out agents.Outcome) (dag.Fact, err
 		}
 		output, err := a.answer(out)
 		if err == nil {
-			a.result.Output = output
-			return a.succeeded(), nil
+			a.result.Output, err = store(a.x.Store, string(output))
+			return a.succeeded(), err
 		}
 		if repaired || out.SessionID == "" {
 			return a.failed(&agents.Problem{

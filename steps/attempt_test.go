@@ -22,8 +22,8 @@ func TestRepair(t *testing.T) {
 		w := newWorld(t, ask("s", schema))
 		w.play = inTurn(says(0, "session S", "answer {}"), says(0, "session S", `answer {"ok":1}`))
 		r := w.want(w.finish(), "s", dag.OK)
-		if string(r.Output) != `{"ok":1}` {
-			t.Errorf("output %s", r.Output)
+		if r.Output.Inline != `{"ok":1}` {
+			t.Errorf("output %+v", r.Output)
 		}
 		second := w.ran[1]
 		if second.request.Session.ID != "S" || second.request.Session.Mode != agents.SessionResume || !strings.Contains(second.prompt, "ok") {

@@ -79,12 +79,15 @@ func (x *Executor) stepData(in dag.Input) (map[string]any, error) {
 	if r.CostUSD != nil {
 		d["cost"] = *r.CostUSD
 	}
-	if len(r.Output) > 0 {
-		if d["output"], err = pipeline.DecodeJSON(r.Output); err != nil {
-			return nil, err
-		}
+	if r.Output.IsZero() {
+		return d, nil
 	}
-	return d, nil
+	output, err := r.Output.Load(x.Store)
+	if err != nil {
+		return nil, err
+	}
+	d["output"], err = pipeline.DecodeJSON([]byte(output))
+	return d, err
 }
 
 // frozenFile is the template function `file`: a text of the project. One with a

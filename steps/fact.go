@@ -3,6 +3,7 @@ package steps
 import (
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"flow/agents"
@@ -16,8 +17,8 @@ func (a *attempt) succeeded() dag.Fact {
 
 // failed is the fact of a failed attempt, final or to be tried again.
 func (a *attempt) failed(p *agents.Problem) dag.Fact {
-	a.result.Error, a.result.Cause, a.result.Hint = p.Message, string(p.Cause), p.Hint
-	f := dag.Fact{Kind: dag.Failed, Reason: p.Message, Cause: string(p.Cause), Result: a.charged()}
+	a.result.Error, a.result.Cause, a.result.Hint = head(p.Message, messageMax), string(p.Cause), p.Hint
+	f := dag.Fact{Kind: dag.Failed, Reason: a.result.Error, Cause: string(p.Cause), Result: a.charged()}
 	failures := a.x.ledger.get(a.task.Path).failures
 	if failures >= a.step.Retry.Max || !retried(p.Cause, a.step.Retry.On) {
 		f.Final = true
@@ -28,6 +29,17 @@ func (a *attempt) failed(p *agents.Problem) dag.Fact {
 		f.RetryAt = p.RetryAfter
 	}
 	return f
+}
+
+// messageMax is the longest message of a failure that a fact keeps, in bytes.
+const messageMax = 4 << 10
+
+// head is the beginning of s, at most limit bytes, with a mark where it was cut.
+func head(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // refused is the fact of an attempt that could not even begin: a template or the

@@ -25,11 +25,11 @@ type Result struct {
 	// SessionUsage is the session's running total, for agents that count so.
 	SessionUsage *agents.Usage `json:"sessionUsage,omitempty"`
 
-	Text   Content         `json:"text,omitzero"`
-	Output json.RawMessage `json:"output,omitempty"`
-	Stdout Content         `json:"stdout,omitzero"` // of a shell step
-	Stderr string          `json:"stderr,omitempty"`
-	Exit   *int            `json:"exit,omitempty"`
+	Text   Content `json:"text,omitzero"`
+	Output Content `json:"output,omitzero"` // the JSON that the step's schema describes
+	Stdout Content `json:"stdout,omitzero"` // of a shell step
+	Stderr string  `json:"stderr,omitempty"`
+	Exit   *int    `json:"exit,omitempty"`
 
 	Error string `json:"error,omitempty"`
 	Cause string `json:"cause,omitempty"`
@@ -89,7 +89,7 @@ func DecodeResult(data json.RawMessage) (Result, error) {
 
 func (r Result) encode() json.RawMessage {
 	data, err := json.Marshal(r)
-	if err != nil { // Output is the only field that could be bad, and it was validated
+	if err != nil { // no field of it can fail
 		panic(err)
 	}
 	return data

@@ -91,7 +91,7 @@ func (a *attempt) shellFact(ctx context.Context, stdout string, res proc.Result)
 	problem := a.shellProblem(ctx, res)
 	switch {
 	case problem == nil:
-		return a.shellOutput(text), nil
+		return a.shellOutput(text)
 	case problem.Cause == agents.CauseCancelled:
 		return a.stopped(problem.Message), nil
 	default:
@@ -100,9 +100,9 @@ func (a *attempt) shellFact(ctx context.Context, stdout string, res proc.Result)
 }
 
 // shellOutput validates what the script printed, where the step has a schema.
-func (a *attempt) shellOutput(text string) dag.Fact {
+func (a *attempt) shellOutput(text string) (dag.Fact, error) {
 	if len(a.step.Output) == 0 {
-		return a.succeeded()
+		return a.succeeded(), nil
 	}
 	output, err := agents.ParseAnswer(text)
 	if err == nil {
@@ -112,10 +112,10 @@ func (a *attempt) shellOutput(text string) dag.Fact {
 		return a.failed(&agents.Problem{
 			Cause: agents.CauseSchema, Message: "what the script printed does not match the output schema: " + err.Error(),
 			Hint: "print one JSON value on standard output, and everything else on standard error",
-		})
+		}), nil
 	}
-	a.result.Output = output
-	return a.succeeded()
+	a.result.Output, err = store(a.x.Store, string(output))
+	return a.succeeded(), err
 }
 
 // shellProblem says why the script did not succeed, nil if it did. A script that

@@ -239,7 +239,7 @@ func TestSettings(t *testing.T) {
 		return s
 	}
 	hermetic := read(func(r *agents.Request) { r.MaxTurns = 7 })
-	if hermetic["model"]["maxSessionTurns"] != 7.0 || hermetic["hooksConfig"]["enabled"] != false || hermetic["general"]["maxAttempts"] != 3.0 {
+	if hermetic["model"]["maxSessionTurns"] != 7.0 || hermetic["hooksConfig"]["enabled"] != false || hermetic["general"]["maxAttempts"] != 2.0 {
 		t.Errorf("hermetic settings: %v", hermetic)
 	}
 	inherit := read(func(r *agents.Request) { r.Inherit = true })

@@ -99,7 +99,7 @@ func common() section {
 			// The cleanup of old sessions also removes those that were resumed once.
 			"sessionRetention": section{"enabled": false},
 			// The default is ten attempts, four silent minutes of them.
-			"maxAttempts":                  3,
+			"maxAttempts":                  2,
 			"enableAutoUpdate":             false,
 			"enableAutoUpdateNotification": false,
 		},

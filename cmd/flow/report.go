@@ -97,7 +97,7 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 	}
 	out := stepReport{
 		path: s.Path, root: s.Root, kind: string(s.Step.Kind), Status: string(s.Status), Attempts: s.Attempts,
-		Agent: some(res.Agent), Model: some(res.Model), Session: some(res.Session), Output: res.Output,
+		Agent: some(res.Agent), Model: some(res.Model), Session: some(res.Session),
 		Error: some(s.Reason), Cause: some(s.Cause), Hint: some(res.Hint), Exit: res.Exit,
 		Usage: res.Usage, CostUSD: res.CostUSD, DurationMS: res.DurationMS,
 	}
@@ -107,6 +107,13 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 	content := res.Text
 	if res.Exit != nil {
 		content = res.Stdout
+	}
+	output, err := res.Output.Load(b)
+	if err != nil {
+		return out, err
+	}
+	if output != "" {
+		out.Output = json.RawMessage(output)
 	}
 	text, err := content.Load(b)
 	if res.Exit != nil {

@@ -77,7 +77,20 @@ func (e *engine) resumeAndClose() (err error) {
 	if err := e.prepare(e.restore); err != nil {
 		return err
 	}
+	if e.machine.Done() && e.run.Summary().Status == string(dag.OK) {
+		return e.nothingLeft()
+	}
 	return e.execute()
+}
+
+// nothingLeft prints the report of a run that has succeeded already.
+func (e *engine) nothingLeft() error {
+	e.progress.note("run " + e.run.Header().ID + " has succeeded; there is nothing to go on with")
+	r, err := readReport(&e.run.View)
+	if err != nil {
+		return err
+	}
+	return r.print(e.stdout, e.output)
 }
 
 // restore brings the machine to where the run stopped, and gives every step that

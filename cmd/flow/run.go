@@ -213,7 +213,7 @@ func (a *app) create(s *state.Store, plan *pipeline.Plan, source []byte, inputs 
 		FlowVersion: version(), Created: a.now(), Simulated: f.simulate,
 	}, map[string][]byte{"pipeline.yaml": source, "plan.json": planJSON, "inputs.json": inputsJSON})
 	if errors.Is(err, state.ErrExists) {
-		return nil, usageError{fmt.Errorf("%w\nhint: choose another --run-id, or go on with it: flow resume %s", err, id)}
+		return nil, usageError{fmt.Errorf("run %s exists already\nhint: choose another --run-id, or go on with it: flow resume %s", id, id)}
 	}
 	return r, err
 }
