@@ -159,6 +159,9 @@ type Command struct {
 	// Interrupt is the signal that asks the agent to stop politely, first rung of
 	// the ladder that ends with SIGKILL: "INT" or "TERM".
 	Interrupt string
+	// Leaves are directories, relative to Dir, that the agent makes, empty, and does
+	// not remove when it is killed.
+	Leaves []string
 }
 
 // A File is written, with mode 0600, before a Command is started. Whoever reads it

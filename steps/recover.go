@@ -44,6 +44,7 @@ func (a *attempt) adopt() (out agents.Outcome, done bool, err error) {
 			if out, err = a.replay(name, attempt, launch, &own); err != nil {
 				return out, false, err
 			}
+			launch.sweep()
 			a.took(out)
 			if out.SessionID != "" {
 				a.x.ledger.sessionSeen(a.task.Path, attempt, out.SessionID)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,9 @@ type Launch struct {
 	Path    string         `json:"path"`
 	Args    []string       `json:"args"`
 	Request agents.Request `json:"request"`
+	// Leaves are the directories of agents.Command.Leaves that did not exist before,
+	// absolute: what is to be removed when the process was killed.
+	Leaves []string `json:"leaves,omitempty"`
 }
 
 // turn starts the agent once in session and follows it to its end.
@@ -52,6 +56,9 @@ func (a *attempt) turn(ctx context.Context, session agents.Session, prompt strin
 		exit.Err = nil // it was not started because its time was up
 	}
 	out := tr.End(exit)
+	if exit.Intent != agents.IntentNone || exit.Signal != "" {
+		launch.sweep()
+	}
 	a.result.Leftovers = append(a.result.Leftovers, res.Leftovers...)
 	a.took(out)
 	return out, nil
@@ -85,7 +92,22 @@ func (a *attempt) launch(spec *proc.Spec, cmd agents.Command, req agents.Request
 	if cmd.Dir != "" {
 		spec.Dir = cmd.Dir
 	}
-	return Launch{Use: profile.Use, Path: spec.Path, Args: spec.Args, Request: req}
+	l := Launch{Use: profile.Use, Path: spec.Path, Args: spec.Args, Request: req}
+	for _, name := range cmd.Leaves {
+		dir := filepath.Join(spec.Dir, name)
+		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+			l.Leaves = append(l.Leaves, dir)
+		}
+	}
+	return l
+}
+
+// sweep removes what a killed agent left in the workspace. Directories that are not
+// empty stay: os.Remove refuses them.
+func (l Launch) sweep() {
+	for _, dir := range l.Leaves {
+		_ = os.Remove(dir)
+	}
 }
 
 // commandLine is the executable of an agent and what stands before its arguments.

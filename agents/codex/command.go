@@ -26,7 +26,7 @@ const schemaFile = "output-schema.json"
 // organisation is not verified get an error for asking. Request.Args with
 // `-c model_reasoning_summary=auto` turns them on.
 func (Adapter) Command(r agents.Request) (agents.Command, error) {
-	c := agents.Command{Dir: r.Dir, Stdin: r.Prompt, Interrupt: "INT"}
+	c := agents.Command{Dir: r.Dir, Stdin: r.Prompt, Interrupt: "INT", Leaves: mountPoints()}
 	native := len(r.Schema) > 0 && strict(r.Schema)
 	if !native {
 		c.Stdin = agents.WithSchema(r.Prompt, r.Schema)
@@ -52,6 +52,10 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	}
 	return c, nil
 }
+
+// mountPoints are what the sandbox puts its protections on; where they do not exist
+// it makes them, and a killed codex leaves them behind.
+func mountPoints() []string { return []string{".agents", ".aws", ".codex", ".git"} }
 
 // bounds are the flags of the sandbox. Codex bounds every command by the kernel
 // (bubblewrap, seccomp); its workspace-write also allows /tmp and $TMPDIR, keeps

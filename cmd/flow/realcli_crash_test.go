@@ -22,10 +22,6 @@ const (
 	crashDelay = 250 * time.Millisecond
 )
 
-// sandboxDirs are mount points of Codex's sandbox, which a codex that was killed in
-// the middle of a command leaves behind, empty.
-var sandboxDirs = []string{".agents", ".aws", ".codex", ".git"}
-
 // A moment is when flow is killed: some time after its start, or after the model
 // gave the last answer of a step.
 type moment struct {
@@ -175,7 +171,7 @@ func checkCrash(t *testing.T, l *lab, c cast, r ran, kills int) {
 	t.Helper()
 	checkNothingLeft(t, l)
 	checkResult(t, l, c, r)
-	checkWorkspace(t, l, sandboxDirs)
+	checkWorkspace(t, l)
 	checkSessions(t, l, r)
 	checkHandover(t, l, c)
 	events := l.events(t)
