@@ -11,6 +11,8 @@ package agents
 import (
 	"encoding/json"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 // An Adapter speaks for one agent CLI. Its methods may be called concurrently.
@@ -98,6 +100,10 @@ type Session struct {
 	// nil when nothing is known.
 	Spent *Usage `json:"spent,omitempty"`
 }
+
+// IsUUID reports whether id has the form of the session ids that all three CLIs
+// use: 36 characters, hexadecimal with dashes.
+func IsUUID(id string) bool { return len(id) == 36 && uuid.Validate(id) == nil }
 
 // ApprovalMode says which tool calls pass without anyone being asked.
 type ApprovalMode string

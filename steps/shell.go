@@ -39,7 +39,7 @@ func (a *attempt) shell(ctx context.Context) (dag.Fact, error) {
 	}
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
-	res, err := a.x.Launcher.Run(ctx, spec, watch.over(proc.Sink{}))
+	res, err := a.run(ctx, spec, watch.over(proc.Sink{}))
 	if err != nil {
 		return dag.Fact{}, err
 	}

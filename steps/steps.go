@@ -248,6 +248,15 @@ func (a *attempt) spec() proc.Spec {
 	return proc.Spec{Label: a.label(), Dir: a.dir, Stdout: a.path("stdout"), Stderr: a.path("stderr")}
 }
 
+// run runs one process of the attempt, and says so in the log.
+func (a *attempt) run(ctx context.Context, spec proc.Spec, sink proc.Sink) (proc.Result, error) {
+	log := a.x.Logger.With("process", spec.Label)
+	log.Debug("starts", "path", spec.Path, "args", spec.Args, "dir", spec.Dir)
+	res, err := a.x.Launcher.Run(ctx, spec, sink)
+	log.Debug("ended", "code", res.Code, "signal", res.Signal, "cause", context.Cause(ctx), "leftovers", res.Leftovers, "error", errors.Join(res.Err, err))
+	return res, err
+}
+
 // label names one process of a run: path, attempt, turn.
 func label(path string, attempt, turn int) string {
 	return fmt.Sprintf("%s.%d.%d", path, attempt, turn)

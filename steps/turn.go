@@ -47,7 +47,7 @@ func (a *attempt) turn(ctx context.Context, session agents.Session, prompt strin
 			watch.cancel(err) // work that cannot be recorded must not go on
 		}
 	})
-	res, err := a.x.Launcher.Run(ctx, spec, watch.over(a.listen(ctx, tr)))
+	res, err := a.run(ctx, spec, watch.over(a.listen(ctx, tr)))
 	if err != nil {
 		return agents.Outcome{}, err
 	}

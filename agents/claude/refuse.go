@@ -56,7 +56,7 @@ func refuseSession(r agents.Request) error {
 		return unsupported(fmt.Sprintf("unknown session mode %q", s.Mode), "begin, resume or fork a session")
 	}
 	for _, id := range ids {
-		if !isUUID(id) {
+		if !agents.IsUUID(id) {
 			return unsupported(fmt.Sprintf("session id %q is not a UUID", id), "use the id that an earlier turn reported")
 		}
 	}
@@ -159,17 +159,3 @@ func refuseArgs(r agents.Request) error {
 }
 
 func unsupported(what, hint string) error { return agents.Unsupported(name, what, hint) }
-
-// isUUID reports whether id has the form of one; the CLI takes no others.
-func isUUID(id string) bool {
-	if len(id) != 36 {
-		return false
-	}
-	for i, c := range []byte(id) {
-		dash := i == 8 || i == 13 || i == 18 || i == 23
-		if dash != (c == '-') || !dash && !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)) {
-			return false
-		}
-	}
-	return true
-}

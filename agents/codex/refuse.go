@@ -93,7 +93,7 @@ func refuseSession(r agents.Request) error {
 	default:
 		return agents.Unsupported(name, fmt.Sprintf("codex has no session mode %q", r.Session.Mode), "begin a new session, resume one or fork one")
 	}
-	if !isUUID(id) {
+	if !agents.IsUUID(id) {
 		return agents.Unsupported(name, fmt.Sprintf("%q is no codex session: they are UUIDs", id), "begin a new session")
 	}
 	return nil
@@ -132,24 +132,4 @@ func refuseLong(args []string) error {
 		}
 	}
 	return nil
-}
-
-// isUUID reports whether s is a UUID in its usual form of 36 characters.
-func isUUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i, c := range []byte(s) {
-		switch i {
-		case 8, 13, 18, 23:
-			if c != '-' {
-				return false
-			}
-		default:
-			if !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)) {
-				return false
-			}
-		}
-	}
-	return true
 }

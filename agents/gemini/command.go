@@ -69,22 +69,10 @@ func checkPrompt(r agents.Request) error {
 // place in its list of sessions, and quietly begins a new one when that is empty.
 func checkSession(r agents.Request) error {
 	id := r.Session.ID
-	if r.Session.Mode == agents.SessionNew && id == "" || isUUID(id) {
+	if r.Session.Mode == agents.SessionNew && id == "" || agents.IsUUID(id) {
 		return nil
 	}
 	return refuse(fmt.Sprintf("%q is no session id of Gemini CLI", id), "use the UUID that the session's first turn reported")
-}
-
-func isUUID(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i, c := range []byte(s) {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (c == '-') || !dash && !strings.ContainsRune("0123456789abcdefABCDEF", rune(c)) {
-			return false
-		}
-	}
-	return true
 }
 
 func checkDirs(r agents.Request) error {
