@@ -94,14 +94,15 @@ type PreflightError struct{ Problems []string }
 
 func (e *PreflightError) Error() string { return strings.Join(e.Problems, "\n") }
 
-// Preflight finds out whether every agent that the plan uses can be started.
-func Preflight(p *pipeline.Plan, adapters map[string]agents.Adapter) error {
+// Preflight finds out whether every agent that the plan uses can be started, with
+// relative commands taken from workspace.
+func Preflight(p *pipeline.Plan, adapters map[string]agents.Adapter, workspace string) error {
 	var problems []string
 	p.Walk(func(_ string, s *pipeline.Step) {
 		if s.Kind != pipeline.KindPrompt {
 			return
 		}
-		if problem := preflight(p.Agents[s.Agent], adapters); problem != "" {
+		if problem := preflight(p.Agents[s.Agent], adapters, workspace); problem != "" {
 			problems = append(problems, problem)
 		}
 	})
@@ -113,7 +114,7 @@ func Preflight(p *pipeline.Plan, adapters map[string]agents.Adapter) error {
 }
 
 // preflight says why the agent of a profile cannot be started, "" if it can.
-func preflight(profile pipeline.Profile, adapters map[string]agents.Adapter) string {
+func preflight(profile pipeline.Profile, adapters map[string]agents.Adapter, workspace string) string {
 	adapter := adapters[profile.Use]
 	if adapter == nil {
 		return fmt.Sprintf("agent %s cannot be started: this flow does not have %q\nhint: use the version of flow that the pipeline was written for", profile.Name, profile.Use)
@@ -121,7 +122,7 @@ func preflight(profile pipeline.Profile, adapters map[string]agents.Adapter) str
 	info := adapter.Info()
 	name, hint := info.Executable, info.Install
 	if len(profile.Command) > 0 {
-		name, hint = profile.Command[0], "check `command` of the agent's profile"
+		name, hint = inWorkspace(workspace, profile.Command[0]), "check `command` of the agent's profile"
 	}
 	if _, err := exec.LookPath(name); err != nil {
 		return fmt.Sprintf("agent %s cannot be started: %v\nhint: %s; or try the pipeline with --simulate", profile.Name, err, hint)

@@ -340,7 +340,7 @@ func TestPreflight(t *testing.T) {
 	for _, name := range []string{"sh", "c", "b", "a", "a"} {
 		plan.Steps = append(plan.Steps, ask(name, func(s *pipeline.Step) { s.Agent = name }))
 	}
-	err := Preflight(plan, adapters)
+	err := Preflight(plan, adapters, ".")
 	want := strings.Join([]string{
 		`agent a cannot be started: exec: "no-such-agent": executable file not found in $PATH`,
 		`hint: install it; or try the pipeline with --simulate`,
@@ -353,7 +353,7 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
 	plan.Steps = plan.Steps[:1]
-	if err := Preflight(plan, adapters); err != nil {
+	if err := Preflight(plan, adapters, "."); err != nil {
 		t.Error(err)
 	}
 }

@@ -119,11 +119,15 @@ func (x *Executor) commandLine(use string, command []string) []string {
 	case len(command) == 0:
 		return []string{x.Adapters[use].Info().Executable}
 	}
-	line := append([]string{}, command...)
-	if strings.Contains(line[0], "/") && !filepath.IsAbs(line[0]) {
-		line[0] = filepath.Join(x.Workspace, line[0])
+	return append([]string{inWorkspace(x.Workspace, command[0])}, command[1:]...)
+}
+
+// inWorkspace makes a relative path one of the workspace; a mere name stays.
+func inWorkspace(workspace, name string) string {
+	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
+		return filepath.Join(workspace, name)
 	}
-	return line
+	return name
 }
 
 // write puts the turn's files in place: prompt, launch record, and what the agent

@@ -70,7 +70,7 @@ func (e *engine) resumeAndClose() (err error) {
 		return err
 	}
 	if !e.run.Header().Simulated {
-		if err := steps.Preflight(plan, adapters()); err != nil {
+		if err := steps.Preflight(plan, adapters(), e.run.Header().Workspace); err != nil {
 			return err
 		}
 	}

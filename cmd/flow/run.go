@@ -62,8 +62,12 @@ func (a *app) run(file string, f runFlags) error {
 	if err != nil {
 		return err
 	}
+	workspace, err := os.Getwd()
+	if err != nil {
+		return err
+	}
 	if !f.simulate {
-		if err := steps.Preflight(plan, adapters()); err != nil {
+		if err := steps.Preflight(plan, adapters(), workspace); err != nil {
 			return err
 		}
 	}
@@ -71,7 +75,7 @@ func (a *app) run(file string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	r, err := a.create(s, plan, source, inputs, f)
+	r, err := a.create(s, plan, source, inputs, workspace, f)
 	if err != nil {
 		return err
 	}
@@ -188,17 +192,13 @@ func (a *app) secrets(plan *pipeline.Plan) (map[string]string, error) {
 }
 
 // create records the run with everything that a resume needs.
-func (a *app) create(s *state.Store, plan *pipeline.Plan, source []byte, inputs map[string]any, f runFlags) (*state.Run, error) {
+func (a *app) create(s *state.Store, plan *pipeline.Plan, source []byte, inputs map[string]any, workspace string, f runFlags) (*state.Run, error) {
 	id := f.runID
 	if id == "" {
 		id = state.NewID(a.now())
 	}
 	if err := state.CheckID(id); err != nil {
 		return nil, usageError{err}
-	}
-	workspace, err := os.Getwd()
-	if err != nil {
-		return nil, err
 	}
 	planJSON, err := json.Marshal(plan)
 	if err != nil {
