@@ -10,6 +10,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flow/agents"
+	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/state"
 	"flow/steps"
@@ -119,7 +120,7 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 	if res.Exit != nil {
 		text = strings.TrimRight(text, "\n") // as templates see it
 	}
-	if !content.IsZero() {
+	if !content.IsZero() || s.Status == dag.OK && s.Step.Kind != pipeline.KindGroup {
 		out.Text = &text
 	}
 	return out, err

@@ -210,10 +210,17 @@ func (a *app) create(s *state.Store, plan *pipeline.Plan, source []byte, inputs 
 	}
 	r, err := s.Create(state.Header{
 		ID: id, Name: plan.Name, File: plan.File, Workspace: workspace,
-		FlowVersion: version(), Created: a.now(), Simulated: f.simulate,
+		FlowVersion: version(), Created: a.now(), Simulated: f.simulate, Steps: stepCount(plan),
 	}, map[string][]byte{"pipeline.yaml": source, "plan.json": planJSON, "inputs.json": inputsJSON})
 	if errors.Is(err, state.ErrExists) {
 		return nil, usageError{fmt.Errorf("run %s exists already\nhint: choose another --run-id, or go on with it: flow resume %s", id, id)}
 	}
 	return r, err
+}
+
+// stepCount counts the steps of a plan, those in groups included.
+func stepCount(plan *pipeline.Plan) int {
+	count := 0
+	plan.Walk(func(string, *pipeline.Step) { count++ })
+	return count
 }

@@ -4,8 +4,6 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-
-	"flow/pipeline"
 )
 
 func (a *app) validateCommand() *cobra.Command {
@@ -26,9 +24,7 @@ func (a *app) validate(files []string) error {
 			code = max(code, a.report(err))
 			continue
 		}
-		count := 0
-		plan.Walk(func(string, *pipeline.Step) { count++ })
-		fmt.Fprintf(a.stdout, "%s: valid, %d steps\n", file, count)
+		fmt.Fprintf(a.stdout, "%s: valid, %s\n", file, plural(stepCount(plan), "step"))
 	}
 	if code != 0 {
 		return exitError{code}
