@@ -124,7 +124,7 @@ func (x *Executor) Exec(ctx context.Context, t dag.Task, rec local.Recorder) (da
 		err = x.recorder.err()
 	}
 	if err != nil {
-		return dag.Fact{}, fmt.Errorf("step %s: %w", t.Path, err)
+		return dag.Fact{}, err // the driver names the step
 	}
 	fact.Path, fact.Attempt = t.Path, t.Attempt
 	return fact, nil
