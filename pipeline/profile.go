@@ -13,13 +13,6 @@ const (
 	maxProfileBytes = 64
 )
 
-func profileKeys() []string {
-	return []string{
-		"use", "command", "args", "model", "approval", "sandbox", "allowed-tools", "blocked-tools", "add-dirs",
-		"system-prompt", "effort", "max-turns", "max-cost-usd", "inherit", "env",
-	}
-}
-
 // Approvals are the values of `approval`.
 func Approvals() []string {
 	return []string{"plan", "deny", "ask", "ask-dangerous", "auto-edit", "auto-all"}

@@ -10,13 +10,6 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-func stepKeys() []string {
-	return []string{
-		"prompt", "prompt-file", "agent", "run", "shell", "steps", "needs", "if", "retry", "timeout", "idle-timeout",
-		"continue-on-error", "cwd", "env", "output", "session", "fail-fast",
-	}
-}
-
 // Causes are the values of `retry.on`: why an attempt failed, in words that all
 // agents share.
 func Causes() []string {

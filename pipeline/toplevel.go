@@ -9,10 +9,6 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-func pipelineKeys() []string {
-	return []string{"name", "description", "inputs", "env", "secrets", "agents", "concurrency", "fail-fast", "steps", "outputs"}
-}
-
 // pipeline decodes the top level into the plan. Templates and references are
 // looked at when all names are known.
 func (l *loader) pipeline(root *yaml.Node) {

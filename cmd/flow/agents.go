@@ -49,7 +49,7 @@ type installed struct {
 }
 
 func (a *app) agents(output string) error {
-	if err := oneOf("output", output, "text", "json"); err != nil {
+	if err := oneOf("--output", output, "text", "json"); err != nil {
 		return err
 	}
 	all, err := a.discover()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -113,12 +114,12 @@ func arguments(lo, hi int, names string) cobra.PositionalArgs {
 	}
 }
 
-// oneOf checks a flag's value against its choices.
-func oneOf(flag, value string, choices ...string) error {
+// oneOf checks a value against its choices; what says whose it is.
+func oneOf(what, value string, choices ...string) error {
 	if slices.Contains(choices, value) {
 		return nil
 	}
-	return usageError{fmt.Errorf("--%s %q is unknown\nhint: one of %v", flag, value, choices)}
+	return usageError{fmt.Errorf("%s %q is unknown\nhint: one of %s", what, value, strings.Join(choices, ", "))}
 }
 
 // usageError is a mistake on the command line.

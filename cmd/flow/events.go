@@ -42,7 +42,7 @@ func (a *app) eventsCommand() *cobra.Command {
 }
 
 func (a *app) events(name, step, output string, follow bool) error {
-	if err := oneOf("output", output, "text", "json"); err != nil {
+	if err := oneOf("--output", output, "text", "json"); err != nil {
 		return err
 	}
 	v, err := a.view(name)

@@ -33,7 +33,7 @@ func (a *app) resumeCommand() *cobra.Command {
 }
 
 func (a *app) resume(name, output string, quiet bool) error {
-	if err := oneOf("output", output, "text", "json"); err != nil {
+	if err := oneOf("--output", output, "text", "json"); err != nil {
 		return err
 	}
 	s, err := a.store()

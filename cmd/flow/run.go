@@ -47,7 +47,7 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 func (a *app) run(file string, f runFlags) error {
-	if err := oneOf("output", f.output, "text", "json"); err != nil {
+	if err := oneOf("--output", f.output, "text", "json"); err != nil {
 		return err
 	}
 	plan, source, err := a.load(file)

@@ -27,7 +27,7 @@ func (a *app) runsCommand() *cobra.Command {
 }
 
 func (a *app) runs(output string, limit int) error {
-	if err := oneOf("output", output, "text", "json"); err != nil {
+	if err := oneOf("--output", output, "text", "json"); err != nil {
 		return err
 	}
 	s, err := a.store()

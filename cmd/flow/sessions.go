@@ -44,7 +44,7 @@ type session struct {
 }
 
 func (a *app) sessions(args []string, output string, limit int) error {
-	if err := oneOf("output", output, "text", "json"); err != nil {
+	if err := oneOf("--output", output, "text", "json"); err != nil {
 		return err
 	}
 	views, err := a.views(args, limit)

@@ -27,7 +27,7 @@ func (a *app) showCommand() *cobra.Command {
 }
 
 func (a *app) show(name, output string) error {
-	if err := oneOf("output", output, "text", "json"); err != nil {
+	if err := oneOf("--output", output, "text", "json"); err != nil {
 		return err
 	}
 	v, err := a.view(name)

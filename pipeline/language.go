@@ -1,0 +1,160 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"maps"
+)
+
+// A key is one key of the language: what it means, for people and editors, and what
+// values it takes, as JSON Schema.
+type key struct {
+	name string
+	doc  string
+	schema
+}
+
+type schema map[string]any
+
+// Schemas that many keys share.
+func text() schema           { return schema{"type": "string"} }
+func truth() schema          { return schema{"type": "boolean"} }
+func object() schema         { return schema{"type": "object"} }
+func def(name string) schema { return schema{"$ref": "#/$defs/" + name} }
+
+func choice(values ...string) schema { return schema{"type": "string", "enum": values} }
+
+func number(low, high int) schema {
+	return schema{"type": "integer", "minimum": low, "maximum": high}
+}
+
+func listOf(item schema) schema { return schema{"type": "array", "items": item} }
+
+// oneOrMore is a value or a list of such values.
+func oneOrMore(item schema) schema { return schema{"anyOf": []schema{item, listOf(item)}} }
+
+func mapOf(names string, value schema) schema {
+	return schema{"type": "object", "patternProperties": schema{names: value}, "additionalProperties": false}
+}
+
+const (
+	idPattern      = `^[A-Za-z_][A-Za-z0-9_]*$`
+	profilePattern = `^[A-Za-z_][A-Za-z0-9_-]*$`
+)
+
+func pipelineTable() []key {
+	return []key{
+		{"name", "Name of the pipeline; default: the file's.", text()},
+		{"description", "What the pipeline is for.", text()},
+		{"inputs", "What a run is given: flow run -i name=value.", mapOf(idPattern, def("input"))},
+		{"env", "Variables of every process.", def("variables")},
+		{"secrets", "Environment variables that only `env` may pass on.", oneOrMore(text())},
+		{"agents", "Profiles: agents with settings.", mapOf(profilePattern, def("agent"))},
+		{"concurrency", "How many steps run at once; default 4.", schema{"anyOf": []schema{number(1, maxConcurrency), {
+			"type": "object", "additionalProperties": false,
+			"properties": schema{"steps": number(1, maxConcurrency), "agents": schema{"type": "object", "additionalProperties": number(1, maxConcurrency)}},
+		}}}},
+		{"fail-fast", "The first failure stops the run.", truth()},
+		{"steps", "The steps, by id. They run at once unless one needs another.", mapOf(idPattern, def("step"))},
+		{"outputs", "What a run that succeeded prints.", mapOf(idPattern, def("value"))},
+	}
+}
+
+func stepTable() []key {
+	return []key{
+		{"prompt", "One headless turn of an agent. A template.", text()},
+		{"prompt-file", "A file with the prompt, below the pipeline's directory.", text()},
+		{"agent", "The agent: a profile, or claude, codex or gemini.", text()},
+		{"run", "A shell script. A template; its values reach the shell as quoted variables.", text()},
+		{"shell", "The program that runs the script; default sh.", text()},
+		{"steps", "A group: a graph of steps of its own.", mapOf(idPattern, def("step"))},
+		{"needs", "Steps that must succeed first. What templates name is needed anyway.", oneOrMore(text())},
+		{"if", "A condition: a template that gives true or false. always, failed and succeeded are functions.", schema{"type": []string{"string", "boolean"}}},
+		{"retry", "Further attempts after a failure.", schema{
+			"type": "object", "additionalProperties": false, "required": []string{"max"},
+			"properties": schema{"max": number(0, maxAttempts), "backoff": def("duration"), "on": oneOrMore(choice(Causes()...))},
+		}},
+		{"timeout", "How long one attempt may take.", def("duration")},
+		{"idle-timeout", "How long an attempt may show no sign of life.", def("duration")},
+		{"continue-on-error", "A failure does not fail the run, and counts as success for dependents.", truth()},
+		{"cwd", "Working directory, below the workspace. A template.", text()},
+		{"env", "Variables of the process.", def("variables")},
+		{"output", "JSON Schema of the answer.", object()},
+		{"session", "The native session: new, or another step's, continued or forked.", schema{"anyOf": []schema{choice("new"), {
+			"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
+			"properties": schema{"continue": text(), "fork": text()},
+		}}}},
+		{"fail-fast", "The first failure stops the group.", truth()},
+	}
+}
+
+func profileTable() []key {
+	return []key{
+		{"use", "Which agent this is: claude, codex or gemini.", text()},
+		{"command", "The command line that starts the agent, instead of its executable on PATH.", oneOrMore(text())},
+		{"args", "Further arguments.", oneOrMore(text())},
+		{"model", "The agent's own name of the model.", text()},
+		{"approval", "Which tool calls pass without anyone being asked.", choice(Approvals()...)},
+		{"sandbox", "What the agent's tools can reach; default workspace-write.", choice(Sandboxes()...)},
+		{"allowed-tools", "Tools that pass, in the agent's own syntax.", oneOrMore(text())},
+		{"blocked-tools", "Tools that never pass, in the agent's own syntax.", oneOrMore(text())},
+		{"add-dirs", "Further directories that the agent may work in.", oneOrMore(text())},
+		{"system-prompt", "Appended to the agent's own system prompt.", text()},
+		{"effort", "Reasoning effort, in the agent's own words.", text()},
+		{"max-turns", "The most turns of the model.", number(1, maxTurns)},
+		{"max-cost-usd", "The most money, in US dollars.", schema{"type": "number", "exclusiveMinimum": 0}},
+		{"inherit", "Let in hooks, settings and MCP servers of the user and the repository.", truth()},
+		{"env", "Variables of the agent's process.", def("variables")},
+	}
+}
+
+func names(table []key) []string {
+	all := make([]string, len(table))
+	for i, k := range table {
+		all[i] = k.name
+	}
+	return all
+}
+
+func pipelineKeys() []string { return names(pipelineTable()) }
+func stepKeys() []string     { return names(stepTable()) }
+func profileKeys() []string  { return names(profileTable()) }
+
+// closed is the schema of a mapping that has the keys of a table and no others.
+func closed(table []key) schema {
+	properties := schema{}
+	for _, k := range table {
+		s := schema{"description": k.doc}
+		maps.Copy(s, k.schema)
+		properties[k.name] = s
+	}
+	return schema{"type": "object", "properties": properties, "additionalProperties": false}
+}
+
+// LanguageSchema is the JSON Schema (draft 2020-12) of a pipeline file, for editors.
+// It knows the keys and the forms of their values; Load knows much more.
+func LanguageSchema() ([]byte, error) {
+	root := closed(pipelineTable())
+	root["$schema"], root["title"], root["required"] = "https://json-schema.org/draft/2020-12/schema", "flow pipeline", []string{"steps"}
+	step := closed(stepTable())
+	var kinds []schema
+	for _, kind := range []string{"prompt", "prompt-file", "run", "steps"} {
+		kinds = append(kinds, schema{"required": []string{kind}})
+	}
+	step["oneOf"] = kinds
+	root["$defs"] = schema{
+		"step": step, "agent": closed(profileTable()), "input": inputSchema(),
+		"duration":  schema{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, "description": "Such as 90s, 30m or 1h30m; at most 7 days."},
+		"value":     schema{"type": []string{"string", "number", "boolean"}, "description": "A template."},
+		"variables": mapOf(idPattern, def("value")),
+	}
+	text, err := json.MarshalIndent(root, "", "  ")
+	return append(text, '\n'), err
+}
+
+func inputSchema() schema {
+	properties := schema{"type": choice(inputTypes()...), "description": text(), "default": schema{}}
+	for _, word := range inputKeywords() {
+		properties[word] = schema{}
+	}
+	return schema{"type": "object", "properties": properties, "additionalProperties": false}
+}
