@@ -361,12 +361,12 @@ func TestPreflight(t *testing.T) {
 // A relative command of a profile is one of the workspace, whatever the cwd.
 func TestCommandLine(t *testing.T) {
 	w := newWorld(t)
-	w.config.Workspace = "/work"
+	w.config.Workspace = "/repo"
 	x := w.executor()
 	for _, c := range []struct{ command, want []string }{
 		{nil, []string{"no-such-agent"}},
 		{[]string{"claude", "-x"}, []string{"claude", "-x"}},
-		{[]string{"bin/claude", "-x"}, []string{"/work/bin/claude", "-x"}},
+		{[]string{"bin/claude", "-x"}, []string{"/repo/bin/claude", "-x"}},
 		{[]string{"/bin/claude"}, []string{"/bin/claude"}},
 	} {
 		if diff := cmp.Diff(c.want, x.commandLine("fake", c.command)); diff != "" {

@@ -78,7 +78,7 @@ func TestCommandArgs(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			tt.r.Prompt, tt.r.Dir = "go", "/work"
+			tt.r.Prompt, tt.r.Dir = "go", "/repo"
 			c, err := claude.Adapter{}.Command(tt.r)
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +86,7 @@ func TestCommandArgs(t *testing.T) {
 			if diff := cmp.Diff(tt.want, c.Args); diff != "" {
 				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
-			if c.Stdin != "go" || c.Dir != "/work" || c.Interrupt != "INT" {
+			if c.Stdin != "go" || c.Dir != "/repo" || c.Interrupt != "INT" {
 				t.Errorf("stdin %q, dir %q, interrupt %q", c.Stdin, c.Dir, c.Interrupt)
 			}
 		})

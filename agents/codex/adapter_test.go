@@ -63,7 +63,7 @@ func TestCapabilitiesAgreeWithCommand(t *testing.T) {
 }
 
 func accepts(r agents.Request) bool {
-	r.Prompt, r.Dir = "hello", "/work"
+	r.Prompt, r.Dir = "hello", "/repo"
 	_, err := Adapter{}.Command(r)
 	return err == nil
 }

@@ -16,7 +16,7 @@ const (
 	always   = " -c analytics.enabled=false -c features.unbounded_connection_retries=false -c features.apps=false" +
 		" -c features.plugins=false -c features.remote_plugin=false -c shell_environment_policy.ignore_default_excludes=false"
 	hermetic = " --ignore-user-config --ignore-rules -c project_doc_max_bytes=0 -c features.hooks=false -c skills.include_instructions=false"
-	begin    = "exec --json --skip-git-repo-check -C /work"
+	begin    = "exec --json --skip-git-repo-check -C /repo"
 	answer   = `{"type":"object","properties":{"ok":{"type":"boolean"}},"required":["ok"],"additionalProperties":false}`
 )
 
@@ -69,7 +69,7 @@ func TestCommandArgs(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			tt.request.Prompt, tt.request.Dir = "resume", "/work"
+			tt.request.Prompt, tt.request.Dir = "resume", "/repo"
 			c, err := Adapter{}.Command(tt.request)
 			if err != nil {
 				t.Fatal(err)
@@ -77,7 +77,7 @@ func TestCommandArgs(t *testing.T) {
 			if diff := cmp.Diff(tt.want, strings.Join(c.Args, " ")); diff != "" {
 				t.Errorf("arguments (-want +got):\n%s", diff)
 			}
-			if c.Stdin != "resume" || c.Dir != "/work" || c.Interrupt != "INT" || len(c.Files) != 0 {
+			if c.Stdin != "resume" || c.Dir != "/repo" || c.Interrupt != "INT" || len(c.Files) != 0 {
 				t.Errorf("stdin %q, dir %q, interrupt %q, files %v", c.Stdin, c.Dir, c.Interrupt, c.Files)
 			}
 		})
@@ -87,7 +87,7 @@ func TestCommandArgs(t *testing.T) {
 // A schema that the provider's strict mode takes is enforced natively; any other is
 // asked for in the prompt.
 func TestCommandSchema(t *testing.T) {
-	r := agents.Request{Prompt: "judge", Dir: "/work", Scratch: "/scratch", Schema: json.RawMessage(answer)}
+	r := agents.Request{Prompt: "judge", Dir: "/repo", Scratch: "/scratch", Schema: json.RawMessage(answer)}
 	c, err := Adapter{}.Command(r)
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestCommandRefuses(t *testing.T) {
 				tt.request.Prompt = "hello"
 			}
 			if tt.request.Dir == "" {
-				tt.request.Dir = "/work"
+				tt.request.Dir = "/repo"
 			}
 			_, err := Adapter{}.Command(tt.request)
 			var p *agents.Problem
@@ -160,7 +160,7 @@ func TestCommandRefuses(t *testing.T) {
 	if !accepts(agents.Request{}) {
 		t.Error("a plain request is refused")
 	}
-	if _, err := (Adapter{}).Command(agents.Request{Prompt: strings.Repeat("é", 1<<20), Dir: "/work"}); err != nil {
+	if _, err := (Adapter{}).Command(agents.Request{Prompt: strings.Repeat("é", 1<<20), Dir: "/repo"}); err != nil {
 		t.Errorf("a prompt of 1048576 characters: %v", err)
 	}
 }

@@ -53,26 +53,26 @@ func TestTools(t *testing.T) {
 		},
 		"a patch": {
 			[]string{
-				item("started", `{"id":"item_2","type":"file_change","changes":[{"path":"/work/a","kind":"add"}],"status":"in_progress"}`),
-				item("completed", `{"id":"item_2","type":"file_change","changes":[{"path":"/work/a","kind":"add"},{"path":"/work/b","kind":"update"},{"path":"/work/c","kind":"delete"}],"status":"completed"}`),
+				item("started", `{"id":"item_2","type":"file_change","changes":[{"path":"/repo/a","kind":"add"}],"status":"in_progress"}`),
+				item("completed", `{"id":"item_2","type":"file_change","changes":[{"path":"/repo/a","kind":"add"},{"path":"/repo/b","kind":"update"},{"path":"/repo/c","kind":"delete"}],"status":"completed"}`),
 			},
 			[]agents.Body{
 				agents.ToolStarted{
-					ToolID: "item_2", ToolName: "edit_file", NativeName: "file_change", Target: "/work/a", Risk: "medium",
-					Arguments: json.RawMessage(`{"changes":[{"path":"/work/a","kind":"add"}]}`),
+					ToolID: "item_2", ToolName: "edit_file", NativeName: "file_change", Target: "/repo/a", Risk: "medium",
+					Arguments: json.RawMessage(`{"changes":[{"path":"/repo/a","kind":"add"}]}`),
 				},
 				agents.ToolCompleted{ToolID: "item_2", Success: true},
-				agents.FileChanged{FilePath: "/work/a", ChangeType: agents.Created, ToolID: "item_2"},
-				agents.FileChanged{FilePath: "/work/b", ChangeType: agents.Modified, ToolID: "item_2"},
-				agents.FileChanged{FilePath: "/work/c", ChangeType: agents.Deleted, ToolID: "item_2"},
+				agents.FileChanged{FilePath: "/repo/a", ChangeType: agents.Created, ToolID: "item_2"},
+				agents.FileChanged{FilePath: "/repo/b", ChangeType: agents.Modified, ToolID: "item_2"},
+				agents.FileChanged{FilePath: "/repo/c", ChangeType: agents.Deleted, ToolID: "item_2"},
 			},
 		},
 		"a patch that failed, partly outside": {
-			[]string{item("completed", `{"id":"item_2","type":"file_change","changes":[{"path":"/work/a","kind":"add"},{"path":"/etc/b","kind":"add"}],"status":"failed"}`)},
+			[]string{item("completed", `{"id":"item_2","type":"file_change","changes":[{"path":"/repo/a","kind":"add"},{"path":"/etc/b","kind":"add"}],"status":"failed"}`)},
 			[]agents.Body{
 				agents.ToolStarted{
 					ToolID: "item_2", ToolName: "edit_file", NativeName: "file_change", Target: "/etc/b", Risk: "high",
-					Arguments: json.RawMessage(`{"changes":[{"path":"/work/a","kind":"add"},{"path":"/etc/b","kind":"add"}]}`),
+					Arguments: json.RawMessage(`{"changes":[{"path":"/repo/a","kind":"add"},{"path":"/etc/b","kind":"add"}]}`),
 				},
 				agents.ToolCompleted{ToolID: "item_2", Error: `codex says "failed" and no more`},
 			},
@@ -134,7 +134,7 @@ func TestTools(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			events, _ := play(t, agents.Request{Dir: "/work"}, agents.Exit{Code: 1}, tt.lines...)
+			events, _ := play(t, agents.Request{Dir: "/repo"}, agents.Exit{Code: 1}, tt.lines...)
 			var got []agents.Body
 			for _, e := range events[:len(events)-1] { // the last is sessionEnded
 				got = append(got, e.Body)
