@@ -22,7 +22,7 @@ func (l *loader) syntaxError(err error) {
 		l.fail(l.find("*"+name, line), "define it first: &"+name, "unknown anchor *%s", name)
 		return
 	}
-	if l.tabs(line) || l.unclosed(msg) || l.plainScalar(line) || l.badStart(line, msg) || l.badIndent() {
+	if l.tabs(line) || l.unclosed(msg) || l.badEscape(line, msg) || l.plainScalar(line) || l.flowTemplate(line) || l.badStart(line, msg) || l.badIndent() {
 		return
 	}
 	l.fail(Pos{line, indentOf(l.line(line)) + 1}, "check the indentation and the quotes here and in the lines before", "not valid YAML: %s", msg)
@@ -151,6 +151,36 @@ func (l *loader) plainScalar(line int) bool {
 	return false
 }
 
+// badEscape finds the backslash that double quotes give no meaning.
+func (l *loader) badEscape(line int, msg string) bool {
+	if !strings.Contains(msg, "unknown escape character") {
+		return false
+	}
+	escape := regexp.MustCompile(`^(?:[^\\]|\\[0abt\tnvfre "/\\N_LPxuU])*(\\.)`)
+	for _, n := range []int{line, line + 1, line - 1} {
+		text := l.line(n)
+		if m := escape.FindStringSubmatchIndex(text); m != nil {
+			l.fail(Pos{n, utf8.RuneCountInString(text[:m[2]]) + 1}, `write \\ for a backslash, or use single quotes or a block: key: |`,
+				"double quotes give %s no meaning", text[m[2]:m[3]])
+			return true
+		}
+	}
+	return false
+}
+
+// flowTemplate finds an unquoted template that ends the value of a flow mapping.
+func (l *loader) flowTemplate(line int) bool {
+	value := regexp.MustCompile(`[{,]\s*[\w-]+:\s+[^\s"'{}\[\],][^"'{}\[\],]*(\{\{)`)
+	for _, n := range []int{line, line + 1, line - 1} {
+		text := l.line(n)
+		if m := value.FindStringSubmatchIndex(text); m != nil {
+			l.fail(Pos{n, utf8.RuneCountInString(text[:m[2]]) + 1}, "quote the whole value: \"… {{ … }} …\"", "`{{` ends an unquoted value within { }")
+			return true
+		}
+	}
+	return false
+}
+
 // badStart finds the character that no unquoted value can begin with.
 func (l *loader) badStart(line int, msg string) bool {
 	if !strings.Contains(msg, "cannot start any token") {
@@ -170,10 +200,18 @@ func (l *loader) badStart(line int, msg string) bool {
 func (l *loader) badIndent() bool {
 	levels := []int{0}
 	block := -1 // the indentation of the key whose block is being passed
+	first := 0  // that of the block's first line
 	for n := 1; n <= len(l.lines); n++ {
 		text := l.line(n)
 		trimmed, indent := strings.TrimSpace(text), indentOf(text)
-		if trimmed == "" || trimmed[0] == '#' || block >= 0 && indent > block {
+		switch inside := block >= 0 && indent > block; {
+		case inside && trimmed != "" && indent < first:
+			l.fail(Pos{n, indent + 1}, "align it with the first line of the block", "this line is indented by %d spaces, the block that it stands in by %d", indent, first)
+			return true
+		case inside && trimmed != "" && first == 0:
+			first = indent
+			continue
+		case inside, trimmed == "", trimmed[0] == '#':
 			continue
 		}
 		for len(levels) > 1 && indent < levels[len(levels)-1] {
@@ -187,7 +225,7 @@ func (l *loader) badIndent() bool {
 			levels = append(levels, indent)
 		}
 		if block = -1; regexp.MustCompile(`[:-]\s+[|>][+-]?\d?$`).MatchString(trimmed) {
-			block = indent
+			block, first = indent, 0
 		}
 	}
 	return false

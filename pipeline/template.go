@@ -196,6 +196,10 @@ func functionHint(name string, functions map[string]any) string {
 		return "`" + name + "` is a function of `if` only"
 	case "success", "failure", "cancelled":
 		return "write succeeded, failed or always"
+	case "yes", "no", "on", "off":
+		return "write true or false"
+	case "inputs", "steps", "secrets", "run":
+		return "a value is named with its dot: ." + name
 	case "toYaml", "include", "tpl":
 		return "write the text out, or use json"
 	}
@@ -223,6 +227,8 @@ func parseHint(line, msg string) string {
 		return "close it with }}"
 	case strings.Contains(line, "==") || strings.Contains(line, "!=") || strings.Contains(line, "&&") || strings.Contains(line, "||"):
 		return "compare by eq, ne, lt, gt and join by and, or, not: and (eq .a 1) (ne .b 2)"
+	case strings.Contains(msg, `unexpected "!"`):
+		return "negate by not: not .inputs.x"
 	case strings.Contains(msg, "character U+002D '-'") || strings.Contains(msg, `bad character U+002D`):
 		return "names with a hyphen are read by index: index .steps.x.output \"a-b\""
 	}

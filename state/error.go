@@ -11,10 +11,11 @@ import (
 
 // What errors.Is finds in the errors of this package.
 var (
-	ErrNotFound = errors.New("no such run")
-	ErrExists   = errors.New("run exists already")
-	ErrNewer    = errors.New("written by a newer flow")
-	ErrClosed   = errors.New("run is closed")
+	ErrNotFound  = errors.New("no such run")
+	ErrAmbiguous = errors.New("the beginning of several ids")
+	ErrExists    = errors.New("run exists already")
+	ErrNewer     = errors.New("written by a newer flow")
+	ErrClosed    = errors.New("run is closed")
 )
 
 // Error says what is wrong with the state and what to do about it.

@@ -155,7 +155,7 @@ func (s *Store) Resolve(prefix string) (string, error) {
 	case len(names) == 0 || prefix == "":
 		return "", s.notFound(prefix)
 	case len(names) > 1:
-		return "", &Error{Path: s.dir, Msg: prefix + " may mean " + candidates(names), Hint: "give more of the id"}
+		return "", &Error{Path: s.dir, Msg: prefix + " may mean " + candidates(names), Hint: "give more of the id", Err: ErrAmbiguous}
 	}
 	return names[0], nil
 }

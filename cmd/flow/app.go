@@ -83,7 +83,7 @@ func (a *app) store() (*state.Store, error) {
 	if dir == "" {
 		var err error
 		if dir, err = state.DefaultDir(a.getenv); err != nil {
-			return nil, err
+			return nil, &state.Error{Path: "state directory", Msg: err.Error()}
 		}
 	}
 	return state.Open(dir)

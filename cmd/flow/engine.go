@@ -96,7 +96,7 @@ func (e *engine) simulated(c *steps.Config) (func(string) []string, error) {
 // status as an error.
 func (e *engine) execute() error {
 	if err := e.supervisor.Start(); err != nil {
-		return err
+		return e.broken(err)
 	}
 	ctx, stop := e.watchSignals(context.Background())
 	defer stop()
@@ -109,7 +109,7 @@ func (e *engine) execute() error {
 	})
 	err = errors.Join(err, e.supervisor.Close())
 	if err != nil {
-		return fmt.Errorf("run %s stopped: %w\nhint: when the cause is mended: flow resume %s", e.run.Header().ID, err, e.run.Header().ID)
+		return e.broken(err)
 	}
 	report := newReport(e.run.Header(), e.machine, string(e.machine.Status()), e.run)
 	if err := e.outputs(report); err != nil {
@@ -123,6 +123,12 @@ func (e *engine) execute() error {
 		return err
 	}
 	return e.exit(report)
+}
+
+// broken says what to do after an error of flow itself, which leaves a run that resumes.
+func (e *engine) broken(err error) error {
+	id := e.run.Header().ID
+	return fmt.Errorf("run %s stopped: %w\nhint: when the cause is mended: flow resume %s", id, err, id)
 }
 
 // recordOutputs is the type of the journal's record of the pipeline's outputs.

@@ -43,7 +43,7 @@ func TestExamples(t *testing.T) {
 
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
 
-// TestPagesAreValid validates the whole pipelines that the README and the pages
+// TestPagesAreValid validates the whole pipelines and the profiles that the README and the pages
 // for users show.
 func TestPagesAreValid(t *testing.T) {
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
@@ -57,12 +57,16 @@ func TestPagesAreValid(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, block := range yamlBlock.FindAllSubmatch(text, -1) {
-			if !strings.Contains("\n"+string(block[1]), "\nsteps:") {
+			block := string(block[1])
+			if strings.HasPrefix(block, "agents:") && !strings.Contains(block, "\nsteps:") {
+				block += "inputs: {url: {type: string}}\nsteps: {a: {prompt: hi}}\n" // a profile
+			}
+			if !strings.Contains("\n"+block, "\nsteps:") {
 				continue // an excerpt
 			}
 			shown++
 			r := crashRun{dir: t.TempDir()}
-			if err := os.WriteFile(filepath.Join(r.dir, "shown.yaml"), block[1], 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(r.dir, "shown.yaml"), []byte(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			if out, err := r.command("validate", "shown.yaml").CombinedOutput(); err != nil {

@@ -59,15 +59,21 @@ func exitCode(err error) int {
 		broken *state.Error
 	)
 	switch {
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.Is(err, state.ErrAmbiguous):
 		return exitUsage
 	case errors.As(err, &locked):
 		return exitLocked
 	case errors.Is(err, state.ErrNotFound):
 		return exitNoRun
-	case errors.As(err, &broken), errors.Is(err, state.ErrNewer), errors.Is(err, syscall.ENOSPC):
+	case errors.As(err, &broken), errors.Is(err, state.ErrNewer), unwritable(err):
 		return exitState
 	default:
 		return exitFailed
 	}
+}
+
+// unwritable reports whether a disk took no more: an error of a file in the state
+// directory that is not written through package state.
+func unwritable(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
 }

@@ -2,9 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"flow/pipeline"
 )
 
 func (a *app) outputCommand() *cobra.Command {
@@ -37,13 +41,39 @@ func (a *app) stepOutput(name, step string) error {
 		case err != nil:
 			return err
 		case len(r.Output) > 0:
-			_, err = fmt.Fprintf(a.stdout, "%s\n", r.Output)
+			err = a.printText(string(r.Output))
 		case r.Text != nil:
-			_, err = fmt.Fprintln(a.stdout, strings.TrimRight(*r.Text, "\n"))
+			err = a.printText(strings.TrimRight(*r.Text, "\n"))
+		case s.Step.Kind == pipeline.KindGroup:
+			return usageError{fmt.Errorf("%s is a group and has no output of its own\nhint: name a step inside it, such as %s.%s", step, step, s.Step.Steps[0].ID)}
 		default:
-			return fmt.Errorf("step %s has no output: it is %s", step, r.Status)
+			return fmt.Errorf("step %s has no output: it is %s", step, standing(s.Status, v.Summary().Status))
+		}
+		if r.cut {
+			fmt.Fprintf(a.stderr, "warning: this is the first part; all of it is in the run's directory, in attempts/\n")
 		}
 		return err
 	}
 	return fmt.Errorf("step %s has no output yet", step)
+}
+
+// printText prints text as it is, or without control characters to a terminal: an
+// agent must not be able to steer it.
+func (a *app) printText(text string) error {
+	if terminal(a.stdout) {
+		text = printable(text)
+	}
+	_, err := fmt.Fprintln(a.stdout, text)
+	return err
+}
+
+// terminal reports whether w is a character device: a terminal, or /dev/null, where
+// nobody sees the difference.
+func terminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

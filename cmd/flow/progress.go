@@ -108,6 +108,9 @@ func spent(f dag.Fact) []string {
 	if r.CostUSD != nil {
 		parts = append(parts, fmt.Sprintf("$%.4f", *r.CostUSD))
 	}
+	if r.Stdout.Cut {
+		parts = append(parts, "output cut")
+	}
 	if n := len(r.Leftovers); n > 0 {
 		parts = append(parts, plural(n, "leftover process")+" ended")
 	}
@@ -135,7 +138,7 @@ func (p *progress) end(r *report) {
 	var lines []string
 	skipped := map[string]int{}
 	for _, s := range r.Steps {
-		if s.root != "" {
+		if s.root != "" && s.Status == string(dag.SkippedStep) {
 			skipped[s.root]++
 		}
 	}
@@ -151,8 +154,10 @@ func (p *progress) end(r *report) {
 	lines = append(lines, fmt.Sprintf("run %s %s in %s%s", r.Run, r.Status, took, total(r)))
 	if r.Status != string(dag.OK) {
 		lines = append(lines, "hint: flow resume "+r.Run)
+	} else if p.quiet {
+		return // quiet means no progress; a failure is never without a reason
 	}
-	p.printf("%s", strings.Join(lines, "\n"))
+	p.print(strings.Join(lines, "\n"))
 }
 
 func failure(s stepReport, skipped int) string {
@@ -161,13 +166,13 @@ func failure(s stepReport, skipped int) string {
 		text += " (" + *s.Agent + ")"
 	}
 	if s.Error != nil {
-		text += " failed: " + *s.Error
+		text += " failed: " + printable(*s.Error)
 	}
 	if skipped > 0 {
 		text += "; skipped for it: " + plural(skipped, "step")
 	}
 	if s.Hint != nil {
-		text += "\nhint: " + *s.Hint
+		text += "\nhint: " + printable(*s.Hint)
 	}
 	return text
 }
@@ -213,12 +218,26 @@ func (p *progress) step(mark, path, text string) {
 }
 
 func (p *progress) printf(format string, args ...any) {
-	if p.quiet {
-		return
+	if !p.quiet {
+		p.print(fmt.Sprintf(format, args...))
 	}
+}
+
+func (p *progress) print(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintf(p.w, format+"\n", args...)
+	fmt.Fprintln(p.w, text)
+}
+
+// printable is s without the control characters with which it could steer a terminal;
+// lines and tabs stay.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return -1
+	}, s)
 }
 
 // oneLine makes text that an agent wrote fit for a terminal: no control

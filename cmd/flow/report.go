@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -51,6 +52,7 @@ type stepReport struct {
 	path string
 	root string // of a skipped step: the step whose failure is the cause
 	kind string
+	cut  bool // Text is the beginning of a longer one
 }
 
 // stepReports marshals as an object in the order of the pipeline.
@@ -86,9 +88,19 @@ func newReport(h state.Header, m *dag.Machine, status string, b blobs) *report {
 		if err != nil {
 			r.Error = fmt.Sprintf("step %s: %v", s.Path, err)
 		}
+		step.Status = standing(s.Status, status)
 		r.Steps = append(r.Steps, step)
 	}
 	return r
+}
+
+// standing is how a step stands. A run that was interrupted has no end in its journal,
+// so its steps seem to run; nothing of them lives.
+func standing(step dag.Status, run string) string {
+	if step == dag.Running && run == state.StatusInterrupted {
+		return run
+	}
+	return string(step)
 }
 
 func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
@@ -98,7 +110,7 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 	}
 	out := stepReport{
 		path: s.Path, root: s.Root, kind: string(s.Step.Kind), Status: string(s.Status), Attempts: s.Attempts,
-		Agent: some(res.Agent), Model: some(res.Model), Session: some(res.Session),
+		Agent: some(cmp.Or(res.Agent, s.Step.Agent)), Model: some(res.Model), Session: some(res.Session),
 		Error: some(s.Reason), Cause: some(s.Cause), Hint: some(res.Hint), Exit: res.Exit,
 		Usage: res.Usage, CostUSD: res.CostUSD, DurationMS: res.DurationMS,
 	}
@@ -120,6 +132,7 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 	if res.Exit != nil {
 		text = strings.TrimRight(text, "\n") // as templates see it
 	}
+	out.cut = content.Cut
 	if !content.IsZero() || s.Status == dag.OK && s.Step.Kind != pipeline.KindGroup {
 		out.Text = &text
 	}

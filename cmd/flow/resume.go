@@ -28,7 +28,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return a.resume(args[0], output, quiet) },
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "what standard output gets: text or json")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress, only what failed")
 	return cmd
 }
 
@@ -77,10 +77,15 @@ func (e *engine) resumeAndClose() (err error) {
 	if err := e.prepare(e.restore); err != nil {
 		return err
 	}
-	if e.machine.Done() && e.run.Summary().Status == string(dag.OK) {
+	if e.succeeded() {
 		return e.nothingLeft()
 	}
 	return e.execute()
+}
+
+// succeeded reports whether the run had succeeded already when it was opened.
+func (e *engine) succeeded() bool {
+	return e.machine.Done() && e.run.Summary().Status == string(dag.OK)
 }
 
 // nothingLeft prints the report of a run that has succeeded already.
@@ -94,7 +99,8 @@ func (e *engine) nothingLeft() error {
 }
 
 // restore brings the machine to where the run stopped, and gives every step that
-// did not succeed another chance.
+// did not succeed another chance. A run that has succeeded is left as it is, even
+// one that was asked to stop while its last step came to its end.
 func (e *engine) restore() error {
 	exits, err := proc.ReadRecords(filepath.Join(e.run.Dir(), exitsFile))
 	if err != nil {
@@ -102,6 +108,9 @@ func (e *engine) restore() error {
 	}
 	if err := e.executor.Restore(e.machine, e.run.Records(), e.run.Events, exits); err != nil {
 		return fmt.Errorf("run %s: %w", e.run.Header().ID, err)
+	}
+	if e.succeeded() {
+		return nil
 	}
 	for _, path := range e.machine.Unfinished() {
 		if err := e.apply(dag.Fact{Kind: dag.Lost, Path: path}); err != nil {

@@ -42,7 +42,7 @@ func (a *app) runCommand() *cobra.Command {
 	fl.StringVar(&f.runID, "run-id", "", "name of the run (default: time and a random part)")
 	fl.BoolVar(&f.simulate, "simulate", false, "use built-in simulated agents: no key, no agent CLI, no cost")
 	fl.StringVarP(&f.output, "output", "o", "text", "what standard output gets: text or json")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, only what failed")
 	return cmd
 }
 
@@ -90,7 +90,7 @@ func (a *app) load(file string) (*pipeline.Plan, []byte, error) {
 		return nil, nil, fileError(file, err)
 	}
 	for _, w := range warnings {
-		fmt.Fprintf(a.stderr, "warning: %v\n", w)
+		fmt.Fprintln(a.stderr, w)
 	}
 	if errs := steps.Check(plan, adapters()); len(errs) > 0 {
 		return nil, nil, errs
@@ -167,7 +167,11 @@ func (a *app) inputFile(file string) (map[string]json.RawMessage, error) {
 		return nil, usageError{err}
 	}
 	var values map[string]json.RawMessage
-	if err := json.Unmarshal(data, &values); err != nil {
+	err = json.Unmarshal(data, &values)
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		err = fmt.Errorf("got a JSON %s, not an object", wrong.Value)
+	}
+	if err != nil {
 		return nil, usageError{fmt.Errorf("--inputs %s: %w\nhint: a JSON object, one key for each input", file, err)}
 	}
 	return values, nil

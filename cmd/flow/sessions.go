@@ -87,7 +87,8 @@ func (a *app) views(args []string, limit int) ([]*state.View, error) {
 	for _, r := range runs {
 		v, err := s.Read(r.ID)
 		if err != nil {
-			return nil, err
+			fmt.Fprintf(a.stderr, "warning: left out: %v\n", err) // one bad run must not hide the others
+			continue
 		}
 		views = append(views, v)
 	}
@@ -118,7 +119,7 @@ func sessionsOf(v *state.View) ([]session, error) {
 			if err != nil {
 				return nil, err
 			}
-			s.Status = string(st.Status)
+			s.Status = standing(st.Status, v.Summary().Status)
 			if r.Session == found.Session {
 				s.Model, s.CostUSD = r.Model, r.CostUSD
 				if r.Usage != nil {

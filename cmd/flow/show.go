@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -74,8 +75,8 @@ func (r *report) table(w io.Writer, h state.Header) error {
 		if s.CostUSD != nil {
 			cost = fmt.Sprintf("$%.4f", *s.CostUSD)
 		}
-		took := (time.Duration(s.DurationMS) * time.Millisecond).Round(100 * time.Millisecond)
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", s.path, s.Status, deref(s.Agent), s.Attempts, took, tokens, cost, oneLine(deref(s.Error), 80))
+		attempts, took := s.effort()
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.path, s.Status, deref(s.Agent), attempts, took, tokens, cost, oneLine(deref(s.Error), 80))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -85,6 +86,18 @@ func (r *report) table(w io.Writer, h state.Header) error {
 		return r.print(w, "text")
 	}
 	return nil
+}
+
+// effort is the number of attempts and the time they took, both empty where the step
+// has none of its own, and the time also while it is not known.
+func (s stepReport) effort() (attempts, took string) {
+	if s.Attempts == 0 {
+		return "", ""
+	}
+	if s.Status != string(dag.Running) && s.Status != state.StatusInterrupted {
+		took = (time.Duration(s.DurationMS) * time.Millisecond).Round(100 * time.Millisecond).String()
+	}
+	return strconv.Itoa(s.Attempts), took
 }
 
 func deref(s *string) string {
