@@ -154,13 +154,16 @@ func (d *dialog) block(id string, block *fastjson.Value) []agents.Event {
 // error of the API, or what a slash command printed. Neither is an answer.
 func (d *dialog) synthetic(v *fastjson.Value) []agents.Event {
 	text := contentText(v.Get("message", "content"))
-	d.verdict.assistantError = native.String(v, "error")
-	if !v.GetBool("is_api_error_message") && d.verdict.assistantError == "" {
+	class := native.String(v, "error")
+	if !v.GetBool("is_api_error_message") && class == "" {
 		return system("synthetic_assistant", text)
 	}
+	if native.String(v, "parent_tool_use_id") == "" { // a subagent's failure does not explain that of the turn
+		d.verdict.assistantError = class
+	}
 	f := failure{
-		status: v.GetInt("api_error_status"), apiError: native.String(v, "api_error"),
-		apiType: native.String(v, "api_error_type"), assistantError: d.verdict.assistantError, text: text,
+		status: int(native.Int(v, "api_error_status")), apiError: native.String(v, "api_error"),
+		apiType: native.String(v, "api_error_type"), assistantError: class, text: text,
 	}
 	if native.String(v, "refused_message_id") != "" {
 		f.stop = "refusal"

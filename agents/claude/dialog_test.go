@@ -78,6 +78,18 @@ func TestTextOnce(t *testing.T) {
 			"one two three", "one two three",
 		},
 		{
+			"broken again while it repeats",
+			append(append(append(append(append(streamStart("m1"), delta("one two"), streamCut), streamStart("m2")...), delta("one"), streamCut), streamStart("m3")...),
+				delta("one"), delta(" two three"), assistant("m3", text("one two three")), streamStop),
+			"one two three", "one two three",
+		},
+		{
+			"broken again before a word",
+			append(append(append(append(append(streamStart("m1"), delta("one two"), streamCut), streamStart("m2")...), streamCut), streamStart("m3")...),
+				delta("one two three"), assistant("m3", text("one two three")), streamStop),
+			"one two three", "one two three",
+		},
+		{
 			"broken stream, repeated whole",
 			append(append(streamStart("m1"), delta("one t"), streamCut), assistant("m2", text("one two"))), "one two", "one two",
 		},
@@ -197,6 +209,36 @@ func TestToolRisk(t *testing.T) {
 	}
 }
 
+// The tokens of a message are told as a running total; those of messages add up.
+func TestUsageSoFar(t *testing.T) {
+	used := func(n string) string {
+		return `{"type":"stream_event","event":{"type":"message_delta","usage":{"input_tokens":10,"output_tokens":` + n + `}}}`
+	}
+	d := claude.Adapter{}.Dialog(agents.Request{})
+	var totals []int64
+	for _, b := range play(d, append(append(streamStart("m1"), used("1"), used("5")), append(streamStart("m2"), used("2"))...)...) {
+		totals = append(totals, b.(agents.UsageReport).Usage.TotalTokens)
+	}
+	if diff := cmp.Diff([]int64{11, 15, 27}, totals); diff != "" {
+		t.Error(diff)
+	}
+	if out := d.End(agents.Exit{Code: 143}); out.Usage == nil || out.Usage.TotalTokens != 27 {
+		t.Errorf("usage of a turn without a result: %v", out.Usage)
+	}
+}
+
+// A null stands for an absent field: no block was abandoned, nothing was used.
+func TestNullIsAbsent(t *testing.T) {
+	d := claude.Adapter{}.Dialog(agents.Request{})
+	lines := append(streamStart("m1"), delta("a"),
+		`{"type":"stream_event","event":{"type":"message_delta","usage":null}}`,
+		`{"type":"stream_event","event":{"type":"message_stop"},"abandoned_blocks":null}`)
+	want := []agents.Body{agents.TextChunk{Content: "a", IsPartial: true, Role: "assistant", MessageID: "m1"}}
+	if diff := cmp.Diff(want, play(d, lines...)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Older versions keep their plan with TodoWrite.
 func TestTodoList(t *testing.T) {
 	bodies := play(claude.Adapter{}.Dialog(agents.Request{}), assistant("m1",
@@ -210,11 +252,12 @@ func TestTodoList(t *testing.T) {
 // What flow does not know, a newer version says: it is kept whole.
 func TestUnknownIsKept(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"type":"prompt_suggestion","x":[1]}`:                             "prompt_suggestion",
-		`{"type":"system","subtype":"brand_new","x":1}`:                    "system/brand_new",
-		`{"type":"stream_event","event":{"type":"brand_new"}}`:             "stream_event/brand_new",
-		assistant("m1", `{"type":"brand_new"}`):                            "assistant/brand_new",
-		`{"type":"assistant","message":{"model":"m","content":[{"a":1}]}}`: "assistant/",
+		`{"type":"prompt_suggestion","x":[1]}`:                                                 "prompt_suggestion",
+		`{"type":"system","subtype":"brand_new","x":1}`:                                        "system/brand_new",
+		`{"type":"stream_event","event":{"type":"brand_new"}}`:                                 "stream_event/brand_new",
+		assistant("m1", `{"type":"brand_new"}`):                                                "assistant/brand_new",
+		`{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"never"}]}}`: "user/tool_result",
+		`{"type":"assistant","message":{"model":"m","content":[{"a":1}]}}`:                     "assistant/",
 	} {
 		bodies := play(claude.Adapter{}.Dialog(agents.Request{}), line)
 		if len(bodies) != 1 {

@@ -37,7 +37,7 @@ func (d *dialog) result(v *fastjson.Value) []agents.Event {
 	}
 	usage := d.tally.add(v)
 	d.verdict = d.verdict.next(v)
-	return []agents.Event{{Body: agents.TurnCompleted{Usage: usage, DurationMS: v.GetInt64("duration_ms")}}}
+	return []agents.Event{{Body: agents.TurnCompleted{Usage: usage, DurationMS: native.Int(v, "duration_ms")}}}
 }
 
 // next is the verdict after the result v. Of the one before, it keeps an answer by
@@ -45,20 +45,20 @@ func (d *dialog) result(v *fastjson.Value) []agents.Event {
 func (w verdict) next(v *fastjson.Value) verdict {
 	n := verdict{
 		final: true, isError: v.GetBool("is_error"), text: native.String(v, "result"), output: w.output,
-		turns: v.GetInt("num_turns"), command: native.String(v, "local_command"),
+		turns: int(native.Int(v, "num_turns")), command: native.String(v, "local_command"),
 		failure: failure{
 			subtype: native.String(v, "subtype"), terminal: native.String(v, "terminal_reason"),
 			stop: native.String(v, "stop_reason"), startup: native.String(v, "startup_failure_reason"),
-			status: v.GetInt("api_error_status"), apiType: native.String(v, "api_error_type"),
+			status: int(native.Int(v, "api_error_status")), apiType: native.String(v, "api_error_type"),
 			apiError: native.String(v, "api_error"), assistantError: w.assistantError,
 			interrupted: w.interrupted, limited: w.limited, resetsAt: w.resetsAt,
 		},
 	}
-	n.failure.text = strings.Join(texts(v.GetArray("errors")), "\n")
+	n.failure.text = strings.TrimSpace(strings.Join(texts(v.GetArray("errors")), "\n"))
 	if n.failure.text == "" {
 		n.failure.text = n.text
 	}
-	if output := native.Raw(v, "structured_output"); output != nil && !n.isError {
+	if output := native.Raw(v, "structured_output"); output != nil {
 		n.output = output
 	}
 	return n
@@ -124,12 +124,12 @@ func (d *dialog) problem(exit agents.Exit) *agents.Problem {
 			return nil
 		}
 		return intended(exit.Intent)
+	case w.isError: // also when it was killed on its way out
+		return w.failure.problem()
 	case killer(exit) != "":
 		return killed(killer(exit), exit)
 	case !w.final:
 		return d.noResult(exit)
-	case w.isError:
-		return w.failure.problem()
 	case w.swallowed():
 		return swallowed(w)
 	case exit.Code != 0:

@@ -24,6 +24,8 @@ func end(exit agents.Exit, lines ...string) agents.Outcome {
 // result, and the exit status last. It proves nothing alone.
 func TestEnd(t *testing.T) {
 	failed := `{"type":"result","subtype":"success","is_error":true,"num_turns":1,"api_error_status":401,"result":"Invalid API key"}`
+	subagentFailed := `{"type":"assistant","parent_tool_use_id":"t","error":"rate_limit","is_api_error_message":true,"message":{"model":"<synthetic>","content":[{"type":"text","text":"slow down"}]}}`
+	odd := `{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":2,"errors":["odd",{}]}`
 	aborted := `{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":2,"terminal_reason":"aborted_streaming","errors":["[ede_diagnostic] x"]}`
 	for _, tt := range []struct {
 		name   string
@@ -47,6 +49,8 @@ func TestEnd(t *testing.T) {
 		{"policy", agents.Exit{Intent: agents.IntentPolicy}, []string{initLine, aborted}, agents.Failed, agents.CausePermission, "policy"},
 		{"ended by us, after the answer", agents.Exit{Code: 143, Intent: agents.IntentIdle}, []string{initLine, successLine}, agents.Completed, "", ""},
 		{"terminated by others", agents.Exit{Code: 143}, []string{initLine}, agents.Cancelled, agents.CauseCancelled, "killed by SIGTERM"},
+		{"failed, then terminated", agents.Exit{Code: 143}, []string{initLine, failed}, agents.Failed, agents.CauseAuth, "Invalid API key"},
+		{"failed, and so had a subagent", agents.Exit{Code: 1}, []string{initLine, subagentFailed, odd}, agents.Failed, agents.CauseUnknown, "odd"},
 		{"hung up", agents.Exit{Code: -1, Signal: "HUP"}, []string{initLine}, agents.Cancelled, agents.CauseCancelled, "killed by SIGHUP"},
 		{"crashed", agents.Exit{Code: -1, Signal: "SEGV", Stderr: "panic: oh\n"}, []string{initLine}, agents.Failed, agents.CauseCrash, "killed by SIGSEGV: panic: oh"},
 		{"not started", agents.Exit{Code: -1, Err: errors.New("no such file")}, nil, agents.Failed, agents.CauseSpawn, "no such file"},
@@ -72,6 +76,15 @@ func TestEnd(t *testing.T) {
 				t.Errorf("problem %+v, want %s: …%s…", p, tt.cause, tt.text)
 			}
 		})
+	}
+}
+
+// An answer by schema is told as it came, also by a turn that failed after it.
+func TestOutputOfFailure(t *testing.T) {
+	out := end(agents.Exit{Code: 1}, initLine,
+		`{"type":"result","subtype":"error_max_budget_usd","is_error":true,"num_turns":2,"structured_output":{"ok":true}}`)
+	if out.Reason != agents.Failed || out.Problem.Cause != agents.CauseBudget || string(out.Output) != `{"ok":true}` {
+		t.Errorf("%s, %v, output %s", out.Reason, out.Problem, out.Output)
 	}
 }
 
@@ -142,7 +155,8 @@ func TestCostAndUsage(t *testing.T) {
 // same when they were streamed.
 func TestUsageOfKilledTurn(t *testing.T) {
 	const spent = `{"type":"stream_event","event":{"type":"message_delta","usage":{"input_tokens":100,"output_tokens":20}}}`
-	out := end(agents.Exit{Code: -1, Signal: "KILL"}, initLine, spent, spent)
+	const next = `{"type":"stream_event","event":{"type":"message_start","message":{"id":"m2"}}}`
+	out := end(agents.Exit{Code: -1, Signal: "KILL"}, initLine, spent, next, spent)
 	want := &agents.Usage{InputTokens: 200, OutputTokens: 40, TotalTokens: 240}
 	if diff := cmp.Diff(want, out.Usage); diff != "" || out.CostUSD != nil {
 		t.Errorf("cost %v; usage (-want +got):\n%s", out.CostUSD, diff)

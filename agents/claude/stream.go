@@ -15,9 +15,10 @@ import (
 type stream struct {
 	id     string
 	blocks []*streamed
+	used   agents.Usage // its tokens, as far as they are told
 
 	void     string // text of a broken message that stands in the events already
-	repeated string // how much of it has come again
+	repeated int    // how many bytes of it have come again
 }
 
 // streamed is what has arrived of one content block.
@@ -40,17 +41,16 @@ func (s *stream) add(index int, text string) {
 // stream the message comes again from its beginning, and mostly word for word; as
 // soon as it differs, it is another text and is told whole.
 func (s *stream) fresh(text string) string {
-	if rest, ok := strings.CutPrefix(s.void, text); ok && rest != "" {
-		s.void, s.repeated = rest, s.repeated+text
+	again, rest := s.void[:s.repeated], s.void[s.repeated:]
+	if len(text) < len(rest) && strings.HasPrefix(rest, text) {
+		s.repeated += len(text)
 		return ""
 	}
-	whole := s.repeated + text
-	text, same := strings.CutPrefix(text, s.void)
-	s.void, s.repeated = "", ""
-	if !same {
-		return whole
+	s.void, s.repeated = "", 0
+	if news, same := strings.CutPrefix(text, rest); same {
+		return news
 	}
-	return text
+	return again + text
 }
 
 // rest returns what the deltas left out of a whole block, and whether there were
@@ -100,7 +100,7 @@ func (d *dialog) streamEvent(v *fastjson.Value) []agents.Event {
 		return nil
 	case "content_block_start":
 		d.stream.blocks = append(d.stream.blocks, &streamed{
-			index: event.GetInt("index"), kind: native.String(event, "content_block", "type"),
+			index: int(native.Int(event, "index")), kind: native.String(event, "content_block", "type"),
 		})
 		return nil
 	case "content_block_delta":
@@ -117,7 +117,7 @@ func (d *dialog) streamEvent(v *fastjson.Value) []agents.Event {
 }
 
 func (d *dialog) delta(event *fastjson.Value) []agents.Event {
-	delta, index := event.Get("delta"), event.GetInt("index")
+	delta, index := event.Get("delta"), int(native.Int(event, "index"))
 	switch typ := native.String(delta, "type"); typ {
 	case "text_delta":
 		text := native.String(delta, "text")
@@ -144,12 +144,14 @@ func chunk(id, text string, partial bool) []agents.Event {
 	return []agents.Event{{Body: agents.TextChunk{Content: text, IsPartial: partial, Role: "assistant", MessageID: id}}}
 }
 
-// usageSoFar adds the tokens of a message that ends to those before it.
+// usageSoFar adds the tokens of a message to those before it. A message may tell
+// them more than once; each time they are all it has used.
 func (d *dialog) usageSoFar(usage *fastjson.Value) []agents.Event {
-	if usage == nil {
+	if usage.GetObject() == nil {
 		return nil
 	}
-	d.spent = d.spent.Add(apiUsage(usage))
+	used := apiUsage(usage)
+	d.spent, d.stream.used = d.spent.Sub(d.stream.used).Add(used), used
 	return []agents.Event{{Body: agents.UsageReport{Usage: d.spent}}}
 }
 
@@ -157,11 +159,15 @@ func (d *dialog) usageSoFar(usage *fastjson.Value) []agents.Event {
 // are void and come again in another message, or whole; what was said cannot be
 // unsaid, so an event tells it.
 func (d *dialog) messageStop(abandoned *fastjson.Value) []agents.Event {
-	d.stream.void, d.stream.repeated = "", ""
-	if abandoned == nil {
+	repeating := d.stream.void
+	d.stream.void, d.stream.repeated = "", 0
+	if abandoned == nil || abandoned.Type() == fastjson.TypeNull {
 		return nil
 	}
-	from := abandoned.GetInt("from_block_index")
+	from := int(native.Int(abandoned, "from_block_index"))
 	d.stream.abandon(from)
+	if repeating != "" { // it broke again before it said anything new
+		d.stream.void = repeating
+	}
 	return system("stream_abandoned", fmt.Sprintf("message %s is void from block %d on: the stream broke", d.stream.id, from))
 }

@@ -42,13 +42,13 @@ func notice(subtype string, v *fastjson.Value) (message string, ok bool) {
 		return first(v, "status", "compact_result", "permissionMode"), true
 	case "compact_boundary":
 		m := v.Get("compact_metadata")
-		return fmt.Sprintf("%s: %d tokens became %d", native.String(m, "trigger"), m.GetInt64("pre_tokens"), m.GetInt64("post_tokens")), true
+		return fmt.Sprintf("%s: %d tokens became %d", native.String(m, "trigger"), native.Int(m, "pre_tokens"), native.Int(m, "post_tokens")), true
 	case "hook_started", "hook_response":
 		return strings.TrimSpace(native.String(v, "hook_name") + " " + native.String(v, "outcome")), true
 	case "informational", "model_fallback", "model_refusal_no_fallback":
 		return first(v, "content", "api_refusal_explanation", "api_refusal_category"), true
 	case "thinking_tokens":
-		return fmt.Sprintf("%d", v.GetInt64("estimated_tokens")), true
+		return fmt.Sprintf("%d", native.Int(v, "estimated_tokens")), true
 	case "background_tasks_changed":
 		return fmt.Sprintf("%d running", len(v.GetArray("tasks"))), true
 	case "task_updated":
@@ -108,12 +108,12 @@ func texts(values []*fastjson.Value) []string {
 
 // retry is an attempt at the API that the CLI makes again by itself.
 func retry(v *fastjson.Value) []agents.Event {
-	f := failure{status: v.GetInt("error_status"), assistantError: native.String(v, "error")}
+	f := failure{status: int(native.Int(v, "error_status")), assistantError: native.String(v, "error")}
 	if f.status == 0 && f.assistantError == "unknown" {
 		f.apiError = "connection_failed" // no status, no answer
 	}
 	return []agents.Event{{Body: agents.Retry{
-		Attempt: v.GetInt("attempt"), MaxRetries: v.GetInt("max_retries"), DelayMS: v.GetInt64("retry_delay_ms"),
+		Attempt: int(native.Int(v, "attempt")), MaxRetries: int(native.Int(v, "max_retries")), DelayMS: native.Int(v, "retry_delay_ms"),
 		Status: f.status, Cause: f.cause(), Message: f.assistantError,
 	}}}
 }
@@ -182,7 +182,7 @@ func (d *dialog) rateLimit(info *fastjson.Value) []agents.Event {
 	if limit.Status == "allowed_warning" {
 		limit.Status = "warning"
 	}
-	if at := info.GetInt64("resetsAt"); at > 0 { // Unix seconds
+	if at := native.Int(info, "resetsAt"); at > 0 { // Unix seconds
 		reset := time.Unix(at, 0).UTC()
 		limit.ResetsAt = &reset
 	}

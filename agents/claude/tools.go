@@ -130,7 +130,10 @@ func todoList(todos []*fastjson.Value) agents.TodoList {
 // who refused the call. Neither is there for the tools of a subagent.
 func (d *dialog) endTool(block, line *fastjson.Value) []agents.Event {
 	id := native.String(block, "tool_use_id")
-	c := d.calls[id]
+	c, ok := d.calls[id]
+	if !ok { // nothing was called, or it has ended
+		return native.Unknown("user/tool_result", block)
+	}
 	delete(d.calls, id)
 	done := agents.ToolCompleted{ToolID: id, Success: !block.GetBool("is_error")}
 	if done.Success {
@@ -198,7 +201,7 @@ func unified(hunks []*fastjson.Value) string {
 	var b strings.Builder
 	for _, h := range hunks {
 		fmt.Fprintf(&b, "@@ -%d,%d +%d,%d @@\n",
-			h.GetInt("oldStart"), h.GetInt("oldLines"), h.GetInt("newStart"), h.GetInt("newLines"))
+			int(native.Int(h, "oldStart")), int(native.Int(h, "oldLines")), int(native.Int(h, "newStart")), int(native.Int(h, "newLines")))
 		for _, line := range h.GetArray("lines") {
 			b.WriteString(native.String(line))
 			b.WriteByte('\n')

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"flow/agents"
+	"flow/agents/internal/native"
 )
 
 // A tally is what the results of a process add up to.
@@ -27,7 +28,7 @@ type tally struct {
 
 // add counts one result, and returns the usage of that result alone.
 func (t *tally) add(v *fastjson.Value) *agents.Usage {
-	t.duration += time.Duration(v.GetInt64("duration_ms")) * time.Millisecond
+	t.duration += time.Duration(native.Int(v, "duration_ms")) * time.Millisecond
 	t.lastCost = finite(v.GetFloat64("total_cost_usd"))
 	usage := apiUsage(v.Get("usage"))
 	if all, _ := modelUsage(v.Get("modelUsage")); all.TotalTokens > 0 {
@@ -55,10 +56,10 @@ func (t *tally) total() (agents.Usage, float64) {
 func modelUsage(models *fastjson.Value) (usage agents.Usage, cost float64) {
 	models.GetObject().Visit(func(_ []byte, m *fastjson.Value) {
 		u := agents.Usage{
-			OutputTokens: m.GetInt64("outputTokens"), CachedTokens: m.GetInt64("cacheReadInputTokens"),
-			CacheWriteTokens: m.GetInt64("cacheCreationInputTokens"), ReasoningTokens: m.GetInt64("thinkingTokens"),
+			OutputTokens: native.Int(m, "outputTokens"), CachedTokens: native.Int(m, "cacheReadInputTokens"),
+			CacheWriteTokens: native.Int(m, "cacheCreationInputTokens"), ReasoningTokens: native.Int(m, "thinkingTokens"),
 		}
-		u.InputTokens = m.GetInt64("inputTokens") + u.CachedTokens + u.CacheWriteTokens
+		u.InputTokens = native.Int(m, "inputTokens") + u.CachedTokens + u.CacheWriteTokens
 		u.TotalTokens = u.InputTokens + u.OutputTokens
 		usage, cost = usage.Add(u), cost+finite(m.GetFloat64("costUSD"))
 	})
@@ -68,11 +69,11 @@ func modelUsage(models *fastjson.Value) (usage agents.Usage, cost float64) {
 // apiUsage reads a usage object of the API, whose input_tokens leave the cache out.
 func apiUsage(v *fastjson.Value) agents.Usage {
 	u := agents.Usage{
-		OutputTokens: v.GetInt64("output_tokens"), CachedTokens: v.GetInt64("cache_read_input_tokens"),
-		CacheWriteTokens: v.GetInt64("cache_creation_input_tokens"),
-		ReasoningTokens:  v.GetInt64("output_tokens_details", "thinking_tokens"),
+		OutputTokens: native.Int(v, "output_tokens"), CachedTokens: native.Int(v, "cache_read_input_tokens"),
+		CacheWriteTokens: native.Int(v, "cache_creation_input_tokens"),
+		ReasoningTokens:  native.Int(v, "output_tokens_details", "thinking_tokens"),
 	}
-	u.InputTokens = v.GetInt64("input_tokens") + u.CachedTokens + u.CacheWriteTokens
+	u.InputTokens = native.Int(v, "input_tokens") + u.CachedTokens + u.CacheWriteTokens
 	u.TotalTokens = u.InputTokens + u.OutputTokens
 	return u
 }

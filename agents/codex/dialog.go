@@ -23,7 +23,7 @@ type dialog struct {
 	retries int
 	trouble string // the last error line, as long as nothing better followed
 
-	end     string        // "turn.completed" or "turn.failed", whichever came first
+	end     string        // how the turn ended, "turn.completed" or "turn.failed", or ""
 	failure string        // the message of turn.failed
 	total   *agents.Usage // what the whole thread has used
 }
@@ -41,7 +41,7 @@ func (d *dialog) Line(line []byte) []agents.Event {
 	case "thread.started":
 		return d.threadStarted(v)
 	case "turn.started":
-		d.turn = true
+		d.turn, d.end, d.failure = true, "", ""
 		return bodies(agents.TurnStarted{})
 	case "turn.completed", "turn.failed":
 		return d.turnEnded(typ, v)
@@ -67,8 +67,8 @@ func (d *dialog) threadStarted(v *fastjson.Value) []agents.Event {
 	return events
 }
 
-// turnEnded keeps the first end; a second one contradicts "one turn per process"
-// and is kept as an unknown event.
+// turnEnded keeps the end of the turn. A second one that no turn.started announced
+// contradicts the first, and is kept as an unknown event.
 func (d *dialog) turnEnded(typ string, v *fastjson.Value) []agents.Event {
 	if d.end != "" {
 		return native.Unknown(typ, v)
@@ -78,8 +78,8 @@ func (d *dialog) turnEnded(typ string, v *fastjson.Value) []agents.Event {
 		d.failure = unwrap(native.String(v, "error", "message"))
 		return bodies(agents.TurnCompleted{})
 	}
-	if usage := v.Get("usage"); usage != nil {
-		d.total = readUsage(usage)
+	if v.GetObject("usage") != nil {
+		d.total = readUsage(v.Get("usage"))
 	}
 	return bodies(agents.TurnCompleted{Usage: d.turnUsage()})
 }
@@ -87,7 +87,7 @@ func (d *dialog) turnEnded(typ string, v *fastjson.Value) []agents.Event {
 // readUsage reads codex's counts. Input includes what was cached and output what was
 // reasoned.
 func readUsage(v *fastjson.Value) *agents.Usage {
-	count := func(key string) int64 { return max(0, v.GetInt64(key)) }
+	count := func(key string) int64 { return max(0, native.Int(v, key)) }
 	u := agents.Usage{
 		InputTokens:      count("input_tokens"),
 		OutputTokens:     count("output_tokens"),

@@ -81,6 +81,9 @@ func TestOutcome(t *testing.T) {
 			agents.Exit{Code: 1},
 			agents.Failed, agents.CauseUsageLimit, "Quota exceeded",
 		},
+		"an error line before all else": {
+			[]string{`{"type":"error","message":"Missing environment variable: ` + "`X`" + `."}`}, agents.Exit{Code: 1}, agents.Failed, agents.CauseAuth, "Missing environment",
+		},
 		"an odd error line, then nothing": {
 			[]string{started, turn, `{"type":"error","message":"odd"}`}, agents.Exit{Code: 1}, agents.Failed, agents.CauseIncomplete, "odd",
 		},
@@ -103,9 +106,11 @@ func TestOutcome(t *testing.T) {
 		"trouble over": {
 			[]string{started, turn, reconnect, hello}, agents.Exit{Code: 1, Intent: agents.IntentTimeout}, agents.TimedOut, agents.CauseTimeout, "timed out",
 		},
-		"terminated by someone":  {open, agents.Exit{Code: -1, Signal: "TERM"}, agents.Cancelled, agents.CauseCancelled, "killed by SIGTERM"},
-		"killed by someone":      {open, agents.Exit{Code: -1, Signal: "KILL"}, agents.Failed, agents.CauseCrash, "killed by SIGKILL"},
-		"second end contradicts": {append(failed, completed), agents.Exit{}, agents.Failed, agents.CauseOverloaded, "at capacity"},
+		"terminated by someone":     {open, agents.Exit{Code: -1, Signal: "TERM"}, agents.Cancelled, agents.CauseCancelled, "killed by SIGTERM"},
+		"killed by someone":         {open, agents.Exit{Code: -1, Signal: "KILL"}, agents.Failed, agents.CauseCrash, "killed by SIGKILL"},
+		"a second turn counts":      {append(failed[:3:3], turn, hello, completed), agents.Exit{}, agents.Completed, "", ""},
+		"a second turn without end": {append(ok[:4:4], turn), agents.Exit{}, agents.Failed, agents.CauseIncomplete, "before the turn ended"},
+		"second end contradicts":    {append(failed, completed), agents.Exit{}, agents.Failed, agents.CauseOverloaded, "at capacity"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -209,7 +214,8 @@ func TestUsage(t *testing.T) {
 		})
 	}
 	_, out := play(t, agents.Request{}, agents.Exit{}, started, turn, hello)
-	if out.Usage != nil || out.SessionUsage != nil {
+	_, null := play(t, agents.Request{}, agents.Exit{}, started, turn, hello, `{"type":"turn.completed","usage":null}`)
+	if out.Usage != nil || out.SessionUsage != nil || null.Usage != nil {
 		t.Error("usage of a turn that told none")
 	}
 }

@@ -110,7 +110,7 @@ func (d *dialog) completed(id string, c call, item *fastjson.Value) []agents.Eve
 		d.denied = append(d.denied, string(c.name)+": "+c.target)
 	}
 	if code := item.Get("exit_code"); code != nil && code.Type() == fastjson.TypeNumber {
-		n := code.GetInt()
+		n := int(native.Int(code))
 		end.ExitCode = &n
 	}
 	if !end.Success {

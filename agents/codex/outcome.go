@@ -123,6 +123,7 @@ func failed(message string) *agents.Problem {
 // codex printed on standard error is why; later its log lines say little.
 func (d *dialog) unfinished(exit agents.Exit) *agents.Problem {
 	said := stderrTail(exit.Stderr, false)
+	trouble := d.trouble != "" && (d.turn || said == "")
 	if said == "" && !d.turn {
 		said = stderrTail(exit.Stderr, true)
 	}
@@ -130,7 +131,7 @@ func (d *dialog) unfinished(exit agents.Exit) *agents.Problem {
 	switch {
 	case exit.Code == 101: // a panic of the Rust program
 		return problem(agents.CauseCrash, join(status, said))
-	case d.turn && d.trouble != "":
+	case trouble:
 		p := failed(d.trouble)
 		if p.Cause == agents.CauseUnknown {
 			p.Cause = agents.CauseIncomplete

@@ -25,11 +25,11 @@ type dialog struct {
 
 	segment strings.Builder // assistant text since the last tool result
 	earlier string          // the last segment before, unless it was blank
-	calls   map[string]call // open calls by tool id
+	calls   map[string]call // by tool id
 	denied  []string
 
 	failures []string // messages of error events
-	result   *result  // the first one
+	result   *result  // the last one
 
 	retry           *agents.Retry // a retry whose line goes on
 	settingsSkipped string        // why the CLI did not read our settings, or ""
@@ -84,7 +84,7 @@ func (d *dialog) message(v *fastjson.Value) []agents.Event {
 
 func (d *dialog) onInit(v *fastjson.Value) []agents.Event {
 	d.heard = true
-	d.session, d.model = native.String(v, "session_id"), native.String(v, "model")
+	d.session, d.model = either(d.session, native.String(v, "session_id")), native.String(v, "model")
 	return one(agents.SessionStarted{Model: d.model})
 }
 
@@ -116,30 +116,49 @@ func (d *dialog) onMessage(v *fastjson.Value) []agents.Event {
 }
 
 func (d *dialog) onToolUse(v *fastjson.Value) []agents.Event {
-	d.heard, d.began = true, true
+	d.heard = true
 	id, name := native.String(v, "tool_id"), native.String(v, "tool_name")
-	if id == "" || name == "" {
+	if id == "" || name == "" || d.calls[id].untold {
 		return native.Unknown("tool_use", v)
 	}
-	c := newCall(name, v.Get("parameters"))
+	return d.startTool(id, name, v.Get("parameters"))
+}
+
+func (d *dialog) startTool(id, name string, parameters *fastjson.Value) []agents.Event {
+	d.began = true
+	c := newCall(name, parameters)
 	d.calls[id] = c
 	return one(agents.ToolStarted{
 		ToolID: id, ToolName: c.tool, NativeName: name, Target: c.target,
-		Risk: agents.RiskOf(c.tool, c.target, d.dir), Arguments: native.Raw(v, "parameters"),
+		Risk: agents.RiskOf(c.tool, c.target, d.dir), Arguments: native.Raw(parameters),
 	})
 }
 
-// onToolResult takes what the CLI would show a person of a tool's result: the
-// content of a file that was read is not in it, nor a shell command's exit
-// status, and a command that exits 3 is a success.
+// onToolResult ends a call. One whose start was not told, or could not be read, is
+// begun here: its id begins with the tool's name.
 func (d *dialog) onToolResult(v *fastjson.Value) []agents.Event {
+	d.heard = true
 	d.endSegment()
 	id := native.String(v, "tool_id")
-	c, ok := d.calls[id]
-	if !ok {
+	c, told := d.calls[id]
+	if id == "" || c.ended {
 		return native.Unknown("tool_result", v)
 	}
-	delete(d.calls, id)
+	var events []agents.Event
+	if !told {
+		name, _, _ := strings.Cut(id, "__")
+		events = d.startTool(id, name, nil)
+	}
+	c = d.calls[id]
+	c.ended, c.untold = true, !told
+	d.calls[id] = c
+	return append(events, d.endTool(id, c, v)...)
+}
+
+// endTool takes what the CLI would show a person of a tool's result: the content of
+// a file that was read is not in it, nor a shell command's exit status, and a
+// command that exits 3 is a success.
+func (d *dialog) endTool(id string, c call, v *fastjson.Value) []agents.Event {
 	done := agents.ToolCompleted{
 		ToolID: id, Success: native.String(v, "status") == "success", Result: native.Raw(v, "output"),
 	}
@@ -178,9 +197,6 @@ func (d *dialog) onError(v *fastjson.Value) []agents.Event {
 
 func (d *dialog) onResult(v *fastjson.Value) []agents.Event {
 	d.heard = true
-	if d.result != nil {
-		return one(agents.Error{Message: "a second result; the first one stands", Cause: agents.CauseProtocol})
-	}
 	d.result = newResult(v)
 	return one(agents.TurnCompleted{Usage: d.result.usage, DurationMS: d.result.duration.Milliseconds()})
 }
@@ -193,7 +209,7 @@ func newResult(v *fastjson.Value) *result {
 		message:   native.String(v, "error", "message"),
 		usage:     usageOf(stats),
 		model:     busiest(stats.GetObject("models")),
-		duration:  time.Duration(stats.GetInt64("duration_ms")) * time.Millisecond,
+		duration:  time.Duration(native.Int(stats, "duration_ms")) * time.Millisecond,
 	}
 }
 
@@ -203,10 +219,10 @@ func newResult(v *fastjson.Value) *result {
 // call and a detected loop, whatever was spent.
 func usageOf(stats *fastjson.Value) *agents.Usage {
 	u := agents.Usage{
-		InputTokens:  stats.GetInt64("input_tokens"),
-		OutputTokens: stats.GetInt64("output_tokens"),
-		CachedTokens: stats.GetInt64("cached"),
-		TotalTokens:  stats.GetInt64("total_tokens"),
+		InputTokens:  native.Int(stats, "input_tokens"),
+		OutputTokens: native.Int(stats, "output_tokens"),
+		CachedTokens: native.Int(stats, "cached"),
+		TotalTokens:  native.Int(stats, "total_tokens"),
 	}
 	u.ReasoningTokens = max(0, u.TotalTokens-u.InputTokens-u.OutputTokens)
 	if u == (agents.Usage{}) {
@@ -224,7 +240,7 @@ func busiest(models *fastjson.Object) string {
 		return name
 	}
 	models.Visit(func(key []byte, v *fastjson.Value) {
-		if n := v.GetInt64("total_tokens"); n > most {
+		if n := native.Int(v, "total_tokens"); n > most {
 			name, most = string(key), n
 		}
 	})

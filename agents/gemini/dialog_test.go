@@ -12,14 +12,15 @@ import (
 )
 
 const (
-	lineInit    = `{"type":"init","timestamp":"2026-11-20T23:37:46.225Z","session_id":"s1","model":"auto"}`
-	lineText    = `{"type":"message","role":"assistant","content":"Done.","delta":true}`
-	lineCall    = `{"type":"tool_use","tool_name":"read_file","tool_id":"t1","parameters":{"file_path":"a.go"}}`
-	lineRead    = `{"type":"tool_result","tool_id":"t1","status":"success","output":""}`
-	lineWarning = `{"type":"error","severity":"warning","message":"Loop detected, stopping execution"}`
-	lineSuccess = `{"type":"result","status":"success","stats":{"total_tokens":30,"input_tokens":20,"output_tokens":4,"cached":5,"duration_ms":1500,"models":{"small":{"total_tokens":9},"big":{"total_tokens":21}}}}`
-	lineEmpty   = `{"type":"result","status":"success","stats":{"total_tokens":0,"models":{}}}`
-	lineFailure = `{"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: terminated]"}}`
+	lineInit      = `{"type":"init","timestamp":"2026-11-20T23:37:46.225Z","session_id":"s1","model":"auto"}`
+	lineText      = `{"type":"message","role":"assistant","content":"Done.","delta":true}`
+	lineCall      = `{"type":"tool_use","tool_name":"read_file","tool_id":"t1","parameters":{"file_path":"a.go"}}`
+	lineRead      = `{"type":"tool_result","tool_id":"t1","status":"success","output":""}`
+	lineWarning   = `{"type":"error","severity":"warning","message":"Loop detected, stopping execution"}`
+	lineSuccess   = `{"type":"result","status":"success","stats":{"total_tokens":30,"input_tokens":20,"output_tokens":4,"cached":5,"duration_ms":1500,"models":{"small":{"total_tokens":9},"big":{"total_tokens":21}}}}`
+	lineEmpty     = `{"type":"result","status":"success","stats":{"total_tokens":0,"models":{}}}`
+	lineCancelled = `{"type":"result","status":"error","error":{"type":"FatalCancellationError","message":"Operation cancelled."}}`
+	lineFailure   = `{"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: terminated]"}}`
 )
 
 // play gives a dialog lines of standard output and returns the bodies of its events.
@@ -65,7 +66,8 @@ func TestVerdict(t *testing.T) {
 		{"good", agents.Exit{}, good, agents.Completed, "", ""},
 		{"a result that came before a cancel", agents.Exit{Code: -1, Signal: "KILL", Intent: agents.IntentCancel}, good, agents.Completed, "", ""},
 		{"the words stand before the last tool", agents.Exit{}, []string{lineInit, lineText, lineCall, lineRead, lineSuccess}, agents.Completed, "", ""},
-		{"a second result changes nothing", agents.Exit{}, append(good, lineFailure), agents.Completed, "", ""},
+		{"the last result counts, a failure", agents.Exit{}, append(good[:3:3], lineFailure), agents.Failed, agents.CauseNetwork, "terminated"},
+		{"the last result counts, a success", agents.Exit{}, []string{lineInit, lineText, lineFailure, lineSuccess}, agents.Completed, "", ""},
 		{"not started", agents.Exit{Code: -1, Err: errors.New("no such file")}, nil, agents.Failed, agents.CauseSpawn, "no such file"},
 		{"cancelled", agents.Exit{Intent: agents.IntentCancel}, good[:2], agents.Cancelled, agents.CauseCancelled, "cancelled"},
 		{"timeout", agents.Exit{Intent: agents.IntentTimeout}, good[:2], agents.TimedOut, agents.CauseTimeout, "timed out"},
@@ -78,6 +80,8 @@ func TestVerdict(t *testing.T) {
 		{"a wordless start-up failure", agents.Exit{Code: 1}, nil, agents.Failed, agents.CauseConfig, "exit status 1"},
 		{"a wordless failure after init", agents.Exit{Code: 1}, good[:1], agents.Failed, agents.CauseIncomplete, "exit status 1"},
 		{"success and a bad exit status", agents.Exit{Code: 7, Stderr: "boom"}, good, agents.Failed, agents.CauseProtocol, "7: boom"},
+		{"success and the exit status of a refused key", agents.Exit{Code: 145}, good, agents.Failed, agents.CauseAuth, "the exit status is 145"},
+		{"cancelled by the CLI itself", agents.Exit{Code: 130}, []string{lineInit, lineCancelled}, agents.Cancelled, agents.CauseCancelled, "Operation cancelled"},
 		{"success after a loop", agents.Exit{}, []string{lineInit, lineText, lineWarning, lineSuccess}, agents.Failed, agents.CauseMaxTurns, "Loop"},
 		{"success without text", agents.Exit{}, []string{lineInit, lineSuccess}, agents.Failed, agents.CauseIncomplete, "no text"},
 		{"success without a model call", agents.Exit{}, []string{lineInit, lineEmpty}, agents.Failed, agents.CauseContext, "never called"},
@@ -218,6 +222,31 @@ func TestToolEvents(t *testing.T) {
 	}
 }
 
+// Each result ends one call, whether its start was told before it, after it or not
+// at all; what is told twice ends nothing twice.
+func TestResultWithoutCall(t *testing.T) {
+	const use = `{"type":"tool_use","tool_name":"glob","tool_id":"glob__glob_1_0","parameters":{"pattern":"*"}}`
+	const result = `{"type":"tool_result","tool_id":"glob__glob_1_0","status":"success"}`
+	started := agents.ToolStarted{ToolID: "glob__glob_1_0", ToolName: agents.ToolFindFiles, NativeName: "glob", Risk: agents.RiskLow}
+	completed := agents.ToolCompleted{ToolID: "glob__glob_1_0", Success: true}
+	told := started
+	told.Target, told.Arguments = "*", []byte(`{"pattern":"*"}`)
+	for name, tt := range map[string]struct {
+		lines []string
+		want  []agents.Body
+	}{
+		"never told":       {[]string{result}, []agents.Body{started, completed}},
+		"told too late":    {[]string{result, use}, []agents.Body{started, completed, agents.Unknown{NativeType: "tool_use", Raw: []byte(use)}}},
+		"two results":      {[]string{use, result, result}, []agents.Body{told, completed, agents.Unknown{NativeType: "tool_result", Raw: []byte(result)}}},
+		"an id used again": {[]string{use, result, use, result}, []agents.Body{told, completed, told, completed}},
+	} {
+		got := play(Adapter{}.Dialog(agents.Request{}), tt.lines...)
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", name, diff)
+		}
+	}
+}
+
 // Text counts once, whatever mix of deltas and whole messages a later version sends.
 func TestTextOnce(t *testing.T) {
 	delta := func(s string) string {
@@ -244,14 +273,14 @@ func TestTextOnce(t *testing.T) {
 // What the adapter does not understand is kept, and breaks nothing.
 func TestStrangeLines(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"type":"thought","content":"hm"}`:                     "unknown",
-		`{"no":"type"}`:                                         "unknown",
-		`{"type":"message","role":"system","content":"x"}`:      "unknown",
-		`{"type":"tool_use","tool_name":"glob"}`:                "unknown",
-		`{"type":"tool_result","tool_id":"never","status":"x"}`: "unknown",
-		`{"type":"result","stats":"none"}`:                      "turnCompleted",
-		`{"type":"init"`:                                        "malformed",
-		`Memory is currently empty.`:                            "log",
+		`{"type":"thought","content":"hm"}`:                "unknown",
+		`{"no":"type"}`:                                    "unknown",
+		`{"type":"message","role":"system","content":"x"}`: "unknown",
+		`{"type":"tool_use","tool_name":"glob"}`:           "unknown",
+		`{"type":"tool_result","status":"success"}`:        "unknown",
+		`{"type":"result","stats":"none"}`:                 "turnCompleted",
+		`{"type":"init"`:                                   "malformed",
+		`Memory is currently empty.`:                       "log",
 	} {
 		d := Adapter{}.Dialog(agents.Request{})
 		got := play(d, line)

@@ -52,11 +52,12 @@ func (d *dialog) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
 		return ofSignal(exit.Signal)
 	case d.result == nil && len(d.failures) == 0:
 		return agents.Failed, d.withoutResult(exit)
-	case d.succeeded():
-		return agents.Failed, problem(agents.CauseProtocol,
-			fmt.Sprintf("the result says success, but the exit status is %d: %s", exit.Code, either(complaint(exit.Stderr), "no word on standard error")))
 	}
-	return agents.Failed, d.failure(exit)
+	p := d.failure(exit)
+	if p.Cause == agents.CauseCancelled { // the CLI cancelled the turn itself
+		return agents.Cancelled, p
+	}
+	return agents.Failed, p
 }
 
 func (d *dialog) succeeded() bool {
@@ -116,18 +117,31 @@ func (d *dialog) withoutResult(exit agents.Exit) *agents.Problem {
 }
 
 // failure explains a turn whose result or error events speak of a failure, or
-// whose success has no text.
+// whose success has no text or a bad exit status.
 func (d *dialog) failure(exit agents.Exit) *agents.Problem {
-	if len(d.failures) > 0 {
+	switch {
+	case len(d.failures) > 0:
 		message := d.failures[len(d.failures)-1]
 		return problem(causeOf(exit.Code, "", message), message)
-	}
-	if d.result.success {
+	case d.result.success && exit.Code != 0:
+		return contradiction(exit)
+	case d.result.success:
 		return d.withoutText()
 	}
 	r := d.result
 	message := either(readable(r.message), complaint(exit.Stderr), "the result says only that it failed")
 	return problem(causeOf(exit.Code, r.errorType, r.message), message)
+}
+
+// contradiction explains a success that the exit status denies. A status with a
+// meaning of its own is believed.
+func contradiction(exit agents.Exit) *agents.Problem {
+	cause := causeOf(exit.Code, "", "")
+	if cause == agents.CauseUnknown {
+		cause = agents.CauseProtocol
+	}
+	return problem(cause, fmt.Sprintf("the result says success, but the exit status is %d: %s",
+		exit.Code, either(complaint(exit.Stderr), "no word on standard error")))
 }
 
 // withoutText explains a success without an answer. A prompt that does not fit the

@@ -56,7 +56,7 @@ func kindOf(name string) (k kind, ok bool) {
 	return kind{tool: agents.ToolOther}, false
 }
 
-// A call is what is remembered of a tool_use until its tool_result.
+// A call is what is remembered of a tool_use.
 type call struct {
 	name    string
 	tool    agents.Tool
@@ -64,6 +64,8 @@ type call struct {
 	known   bool // the tool exists: a call that finds none was not granted it
 	creates bool // a replacement of nothing, which makes a new file
 	todos   []agents.TodoItem
+	ended   bool // its tool_result has come
+	untold  bool // … before any tool_use
 }
 
 func newCall(name string, parameters *fastjson.Value) call {

@@ -6,6 +6,7 @@ package native
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"strconv"
 
 	"github.com/valyala/fastjson"
@@ -43,6 +44,23 @@ func Unknown(typ string, v *fastjson.Value) []agents.Event {
 
 // String returns the string at the path keys, or "".
 func String(v *fastjson.Value, keys ...string) string { return string(v.GetStringBytes(keys...)) }
+
+// Int returns the integer at the path keys, or 0. JSON has one kind of number: 3.0 is
+// 3, and of 3.7 the fraction is cut off.
+func Int(v *fastjson.Value, keys ...string) int64 {
+	number := v.Get(keys...)
+	if number == nil || number.Type() != fastjson.TypeNumber {
+		return 0
+	}
+	if n, err := number.Int64(); err == nil {
+		return n
+	}
+	f, err := number.Float64()
+	if err != nil || !(math.Abs(f) < 1<<63) { // NaN included
+		return 0
+	}
+	return int64(f)
+}
 
 // Raw returns v as JSON text of its own, or nil when v is absent or null. It
 // does not use the library's own writer, which quotes strings as Go does, and it
