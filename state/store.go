@@ -47,7 +47,9 @@ func DefaultDir(env func(string) string) (string, error) {
 type Store struct{ dir string }
 
 // Open opens the state directory, and makes it if it is not there. It refuses one
-// that others could have put there or could write to. Its errors are *Error.
+// that others could have put there or could write to. One that cannot be written,
+// on a disk that became read-only say, can still be read: Create and OpenRun fail.
+// Its errors are *Error.
 func Open(dir string) (*Store, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -56,9 +58,6 @@ func Open(dir string) (*Store, error) {
 	s := &Store{dir: abs}
 	if err := s.prepare(); err != nil {
 		return nil, err
-	}
-	if err := s.tryWrite(); err != nil {
-		return nil, wrap(abs, "cannot write the state directory", err)
 	}
 	s.sweep()
 	return s, nil
@@ -101,16 +100,6 @@ func checkDir(dir string) error {
 		}
 	}
 	return nil
-}
-
-// tryWrite makes a file and removes it: root passes every check of modes, and even
-// it cannot write a file system that is mounted read-only.
-func (s *Store) tryWrite() error {
-	f, err := createFile(s.path(tempDir, tempName("probe-")))
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Close(), removeTemp(f.Name()))
 }
 
 // sweep removes what a crash left in the directory for temporary files. It is not

@@ -93,15 +93,29 @@ func TestOpenRefusesReadOnlyMount(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhenItBecameReadOnly(t *testing.T) {
+// TestBecameReadOnly remounts the file system of a run: everything can be read, and
+// what would write says why it cannot.
+func TestBecameReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	mount(t, dir, "size=1m")
-	if _, err := Open(filepath.Join(dir, "state")); err != nil {
-		t.Fatal(err)
-	}
+	s := openStoreIn(t, filepath.Join(dir, "state"))
+	must(t, createRun(t, s, "a").Close())
 	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
-	if _, err := Open(filepath.Join(dir, "state")); !errors.Is(err, syscall.EROFS) {
-		t.Fatalf("%v", err)
+
+	s = openStoreIn(t, s.Dir())
+	if _, err := s.Read("a"); err != nil {
+		t.Error(err)
+	}
+	if list, err := s.Runs(0); err != nil || len(list) != 1 {
+		t.Errorf("%v, %v", list, err)
+	}
+	_, createErr := s.Create(Header{ID: "b"}, nil)
+	_, openErr := s.OpenRun(t.Context(), "a")
+	for _, err := range []error{createErr, openErr} {
+		var e *Error
+		if !errors.As(err, &e) || !errors.Is(err, syscall.EROFS) || !strings.Contains(e.Hint, "writable") {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

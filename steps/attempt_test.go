@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -238,6 +239,19 @@ func TestCommandRefused(t *testing.T) {
 	r := w.want(w.finish(), "s", dag.Failure)
 	if r.Error != "it has no model refused" || r.Hint != "choose another" {
 		t.Errorf("it says %q, hint %q", r.Error, r.Hint)
+	}
+}
+
+// A workspace that is gone is named as the cause, and not the agent's program.
+func TestWorkspaceGone(t *testing.T) {
+	for _, step := range []pipeline.Step{ask("s"), script("s", "x")} {
+		w := newWorld(t, step)
+		w.config.Workspace = filepath.Join(t.TempDir(), "gone")
+		w.play = inTurn()
+		r := w.want(w.finish(), "s", dag.Failure)
+		if !strings.Contains(r.Error, "the workspace") || !strings.Contains(r.Error, w.config.Workspace) || !strings.Contains(r.Hint, "resume") {
+			t.Errorf("it says %q, hint %q", r.Error, r.Hint)
+		}
 	}
 }
 

@@ -186,7 +186,7 @@ func (a *attempt) execute(ctx context.Context) (dag.Fact, error) {
 func (a *attempt) workingDirectory() error {
 	a.dir = a.x.Workspace
 	if a.step.Cwd == nil {
-		return nil
+		return checkWorkspace(a.dir)
 	}
 	cwd, err := a.renderer.Text(*a.step.Cwd, a.data)
 	if err != nil {
@@ -196,6 +196,19 @@ func (a *attempt) workingDirectory() error {
 		return pipeline.Error{File: a.x.Plan.File, Pos: a.step.Cwd.Pos, Msg: err.Error()}
 	}
 	return nil
+}
+
+// checkWorkspace fails if the workspace was removed. An agent would take that for
+// its own program not being there.
+func checkWorkspace(dir string) error {
+	_, err := os.Stat(dir)
+	if err == nil {
+		return nil
+	}
+	return &agents.Problem{
+		Cause: agents.CauseConfig, Message: "the workspace cannot be used: " + err.Error(),
+		Hint: "bring the directory back, then resume the run",
+	}
 }
 
 // insideWorkspace resolves cwd, which must be an existing directory in workspace.
