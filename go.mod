@@ -1,6 +1,6 @@
 module flow
 
-go 1.26.8
+go 1.26.0
 
 require (
 	github.com/go-task/slim-sprig/v3 v3.0.0
