@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -43,15 +42,14 @@ const exitsFile = "exits.jsonl"
 // runAndClose executes the run, prints its report and gives up its lock.
 func (e *engine) runAndClose() (err error) {
 	defer func() { err = errors.Join(err, e.run.Close()) }()
-	if err := e.prepare(nil); err != nil {
+	if err := e.prepare(); err != nil {
 		return err
 	}
 	return e.execute()
 }
 
-// prepare builds the machine and everything around it; restore, when not nil,
-// brings them to where an earlier process of the run ended.
-func (e *engine) prepare(restore func() error) error {
+// prepare builds the machine and everything around it.
+func (e *engine) prepare() error {
 	log, err := e.logger()
 	if err != nil {
 		return err
@@ -73,10 +71,8 @@ func (e *engine) prepare(restore func() error) error {
 			return err
 		}
 	}
-	if e.executor, err = steps.New(config); err != nil || restore == nil {
-		return err
-	}
-	return restore()
+	e.executor, err = steps.New(config)
+	return err
 }
 
 // simulated returns the command lines of the simulated agents, whose sessions live
@@ -131,8 +127,11 @@ func (e *engine) broken(err error) error {
 	return fmt.Errorf("run %s stopped: %w\nhint: when the cause is mended: flow resume %s", id, err, id)
 }
 
-// recordOutputs is the type of the journal's record of the pipeline's outputs.
-const recordOutputs = "outputs"
+// The types of the journal's records about the run as a whole.
+const (
+	recordOutputs = "outputs" // the pipeline's outputs
+	recordProblem = "problem" // why they could not be evaluated, as text
+)
 
 // outputs evaluates the pipeline's outputs, which only a run that succeeded has. A
 // run whose outputs cannot be evaluated has not succeeded.
@@ -143,7 +142,7 @@ func (e *engine) outputs(r *report) error {
 	outputs, err := e.executor.Outputs(e.machine)
 	if err != nil {
 		r.Status, r.Error = string(dag.Failure), err.Error()
-		return nil
+		return e.run.Append(context.Background(), recordProblem, r.Error, true)
 	}
 	r.Outputs = outputs
 	return e.run.Append(context.Background(), recordOutputs, outputs, true)
@@ -208,31 +207,4 @@ func (e *engine) interrupted(s syscall.Signal, count int, cancel context.CancelC
 	default:
 		os.Exit(exitSignal + int(s))
 	}
-}
-
-// frozen reads what run froze about itself when it began.
-func frozen(r interface {
-	File(name string) ([]byte, error)
-},
-) (*pipeline.Plan, map[string]json.RawMessage, error) {
-	var plan pipeline.Plan
-	if err := readJSON(r, "plan.json", &plan); err != nil {
-		return nil, nil, err
-	}
-	var inputs map[string]json.RawMessage
-	return &plan, inputs, readJSON(r, "inputs.json", &inputs)
-}
-
-func readJSON(r interface {
-	File(name string) ([]byte, error)
-}, name string, v any,
-) error {
-	data, err := r.File(name)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return &state.Error{Path: name, Msg: "cannot be read", Err: err}
-	}
-	return nil
 }

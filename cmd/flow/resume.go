@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -53,11 +54,7 @@ func (a *app) resume(name, output string, quiet bool) error {
 }
 
 func (e *engine) resumeAndClose() (err error) {
-	defer func() {
-		if closeErr := e.run.Close(); err == nil {
-			err = closeErr
-		}
-	}()
+	defer func() { err = errors.Join(err, e.run.Close()) }()
 	plan, values, err := frozen(e.run)
 	if err != nil {
 		return err
@@ -74,7 +71,10 @@ func (e *engine) resumeAndClose() (err error) {
 			return err
 		}
 	}
-	if err := e.prepare(e.restore); err != nil {
+	if err := e.prepare(); err != nil {
+		return err
+	}
+	if err := e.restore(); err != nil {
 		return err
 	}
 	if e.succeeded() {

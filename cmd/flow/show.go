@@ -53,10 +53,14 @@ func readReport(v *state.View) (*report, error) {
 	}
 	r := newReport(v.Header(), m, v.Summary().Status, v)
 	for _, rec := range v.Records() {
-		if rec.Type != recordOutputs || r.Status != string(dag.OK) {
-			continue
+		var err error
+		switch {
+		case rec.Type == recordOutputs && r.Status == string(dag.OK):
+			err = json.Unmarshal(rec.Data, &r.Outputs)
+		case rec.Type == recordProblem && r.Status == string(dag.Failure):
+			err = json.Unmarshal(rec.Data, &r.Error)
 		}
-		if err := json.Unmarshal(rec.Data, &r.Outputs); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("record %d of run %s: %w", rec.Seq, r.Run, err)
 		}
 	}
@@ -80,6 +84,9 @@ func (r *report) table(w io.Writer, h state.Header) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	if r.Error != "" {
+		fmt.Fprintf(w, "\n%s\n", printable(r.Error))
 	}
 	if len(r.Outputs) > 0 {
 		fmt.Fprintln(w, "\noutputs:")
