@@ -165,6 +165,10 @@ func (j *judgment) literal(lit *syntax.Lit) {
 		why = j.unsafe(j.stack[i], child, i)
 		child = j.stack[i]
 	}
+	if why == "" && f == formBare && slices.ContainsFunc(found, func(m marked) bool { return strings.HasPrefix(lit.Value[m.end:], "#") }) {
+		// Shells read on in the word; to some parsers a comment begins behind the quote.
+		why = `a value cannot stand right before #; put both in double quotes`
+	}
 	if why != "" {
 		j.refuse(found[0].index, "%s", why)
 		return
