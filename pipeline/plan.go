@@ -23,6 +23,10 @@ type Plan struct {
 	Agents      map[string]Profile `json:"agents,omitempty"`
 	Steps       []Step             `json:"steps"`
 	Outputs     []Var              `json:"outputs,omitempty"`
+	Budget      *Budget            `json:"budget,omitempty"`
+	OnLimit     *OnLimit           `json:"onLimit,omitempty"` // nil: a limit is a failure like others
+	Permissions *Permissions       `json:"permissions,omitempty"`
+	Notify      []Notify           `json:"notify,omitempty"`
 	Files       map[string]string  `json:"files,omitempty"` // contents that the plan froze (`prompt-file`, `file`), by path
 }
 
@@ -79,7 +83,10 @@ type Profile struct {
 	MaxCostUSD   float64  `json:"maxCostUsd,omitempty"`
 	Inherit      bool     `json:"inherit,omitempty"`
 	Env          []Var    `json:"env,omitempty"`
-	Pos          Pos      `json:"pos"`
+	// Fallback are the profiles to go on with, in order, when this one is not to be had.
+	Fallback    []string     `json:"fallback,omitempty"`
+	Permissions *Permissions `json:"permissions,omitempty"`
+	Pos         Pos          `json:"pos"`
 }
 
 // Kind is what a step does.
@@ -87,9 +94,13 @@ type Kind string
 
 // The kinds.
 const (
-	KindPrompt Kind = "prompt" // one headless turn of an agent
-	KindRun    Kind = "run"    // a shell script
-	KindGroup  Kind = "steps"  // a nested graph of steps
+	KindPrompt Kind = "prompt"   // one headless turn of an agent
+	KindRun    Kind = "run"      // a shell script
+	KindGroup  Kind = "steps"    // a nested graph of steps
+	KindCall   Kind = "pipeline" // another pipeline
+	KindAsk    Kind = "ask"      // a person decides
+	KindMerge  Kind = "merge"    // brings branches of isolated steps together
+	KindSet    Kind = "set"      // names for values
 )
 
 // Step is one step of a plan, exactly one Kind.
@@ -125,8 +136,139 @@ type Step struct {
 	Run   *Text  `json:"run,omitempty"`
 	Shell string `json:"shell,omitempty"` // "" is sh
 
-	FailFast bool   `json:"failFast,omitempty"` // of a group
+	FailFast bool   `json:"failFast,omitempty"` // of a group's steps, or of the items of Foreach
 	Steps    []Step `json:"steps,omitempty"`
+
+	Call  *Call  `json:"call,omitempty"`
+	Ask   *Text  `json:"ask,omitempty"` // the question; Output is the form of the answer
+	Merge *Merge `json:"merge,omitempty"`
+	Set   []Var  `json:"set,omitempty"`
+
+	// These three make many of one, in this order from outside in: each item of
+	// Foreach goes through the rounds of Repeat, and each round is a Contest.
+	Foreach *Foreach `json:"foreach,omitempty"`
+	Repeat  *Repeat  `json:"repeat,omitempty"`
+	Contest *Contest `json:"contest,omitempty"` // `race` or `vote`
+	// IfEach says that If names .item or .index: it is asked for every item, and not
+	// once before there are any.
+	IfEach bool `json:"ifEach,omitempty"`
+	// Previous says that the step needs what the round before left: a template names
+	// .previous, or its session goes on in its own of that round.
+	Previous bool `json:"previous,omitempty"`
+
+	Isolation   *Isolation   `json:"isolation,omitempty"`
+	Check       *Check       `json:"check,omitempty"`
+	Artifacts   []Text       `json:"artifacts,omitempty"` // paths and globs below the working directory
+	AllowRaw    bool         `json:"allowRaw,omitempty"`  // `raw` may stand in Run
+	Sandbox     string       `json:"sandbox,omitempty"`   // instead of the profile's
+	Permissions *Permissions `json:"permissions,omitempty"`
+	Budget      *Budget      `json:"budget,omitempty"`
+	Cache       *Cache       `json:"cache,omitempty"`
+	Notify      []Notify     `json:"notify,omitempty"`
+	// Changes says that some template names .diff or .files of this step: what
+	// changed in its workspace is kept with its result.
+	Changes bool `json:"changes,omitempty"`
+}
+
+// Foreach runs a step once for every item of a list, which is either literal or the
+// value of a template.
+type Foreach struct {
+	List        *Text           `json:"list,omitempty"`        // one action, with or without braces
+	Items       json.RawMessage `json:"items,omitempty"`       // a JSON array
+	MaxParallel int             `json:"maxParallel,omitempty"` // items at once; 0: no limit of its own
+}
+
+// Repeat runs a step in rounds until a condition holds.
+type Repeat struct {
+	Until Text `json:"until"` // sees the round's own steps, .iteration and .previous
+	Max   int  `json:"max"`   // rounds at most
+	// GoOn says that the step succeeds when Until does not hold after Max rounds
+	// (`on-max: continue`); otherwise it fails.
+	GoOn bool `json:"goOn,omitempty"`
+}
+
+// Contest gives the same prompt to several agents.
+type Contest struct {
+	Agents []string `json:"agents"` // keys of Plan.Agents, one for each candidate; a name may stand twice
+	// Race says that the first candidate to succeed wins and ends the others. Otherwise all
+	// come to their end, and then By or Judge decides.
+	Race bool `json:"race,omitempty"`
+	// By names a field of the output, or with dots one inside of it: the value that
+	// most candidates give wins. A tie goes to the value that came first in Agents.
+	By    string `json:"by,omitempty"`
+	Judge *Step  `json:"judge,omitempty"` // an agent step with the id `judge`; Prompt is what it is told besides, or nil
+	Pos   Pos    `json:"pos"`
+}
+
+// Call runs another pipeline as a step. Its Plan knows nothing of the caller's.
+type Call struct {
+	File string `json:"file"` // relative to the calling pipeline's directory
+	With []Var  `json:"with,omitempty"`
+	Plan *Plan  `json:"plan"`
+}
+
+// Merge brings the branches of isolated steps into the workspace, in order.
+type Merge struct {
+	From []string `json:"from"` // siblings, or visible steps; each item of one with Foreach
+	// OnConflict is `fail`, or `agent`: Step.Agent resolves it, told Step.Prompt besides.
+	OnConflict string `json:"onConflict,omitempty"`
+}
+
+// Isolation gives a step, or each item of it, a workspace of its own.
+type Isolation struct {
+	Mode  string   `json:"mode"`            // `worktree` or `copy`
+	Base  *Text    `json:"base,omitempty"`  // what a worktree begins at; nil: what the workspace around it has now
+	Copy  []string `json:"copy,omitempty"`  // untracked files to take along: paths and globs
+	Setup *Text    `json:"setup,omitempty"` // a script to run in it first
+}
+
+// Check is a script that must pass before an agent step counts as done.
+type Check struct {
+	Run     Text     `json:"run"`
+	Max     int      `json:"max"` // how often its failure goes back to the agent
+	Timeout Duration `json:"timeout,omitempty"`
+}
+
+// Budget bounds what agents may use.
+type Budget struct {
+	USD    float64 `json:"usd,omitempty"`    // 0: no bound
+	Tokens int64   `json:"tokens,omitempty"` // 0: no bound
+	// OnExceed is `stop` (the run ends, resumable), `fail` (the step fails) or `warn`.
+	OnExceed string `json:"onExceed,omitempty"`
+	Pos      Pos    `json:"pos"`
+}
+
+// OnLimit says what a usage or rate limit of an agent does.
+type OnLimit struct {
+	Wait     Duration `json:"wait,omitempty"` // how long its reset may be waited for
+	Fallback bool     `json:"fallback,omitempty"`
+}
+
+// Permissions are rules on tools, in words that all agents share. deny beats ask beats allow.
+type Permissions struct {
+	Default string       `json:"default,omitempty"` // deny, ask, allow; "": as the approval mode says
+	Rules   []Permission `json:"rules,omitempty"`
+	Strict  bool         `json:"strict,omitempty"` // refuse rules that an agent cannot enforce
+}
+
+// Permission is one rule: `allow: shell(go test *)`.
+type Permission struct {
+	Effect  string `json:"effect"`            // allow, ask or deny
+	Tool    string `json:"tool"`              // shell read_file write_file edit_file search_content find_files web_fetch web_search mcp, or *
+	Pattern string `json:"pattern,omitempty"` // of the target; "": any
+	Pos     Pos    `json:"pos"`
+}
+
+// Cache keeps the result of an agent step for later runs.
+type Cache struct {
+	Key *Text    `json:"key,omitempty"` // what the result depends on besides prompt, agent and tree
+	TTL Duration `json:"ttl,omitempty"` // 0: for ever
+}
+
+// Notify runs a script when a step or a run has ended. Its values arrive as variables.
+type Notify struct {
+	On  []string `json:"on"` // succeeded, failed, cancelled, skipped, waiting
+	Run Text     `json:"run"`
 }
 
 // Retry says how often a failed step is tried again.
@@ -146,7 +288,8 @@ const (
 	SessionFork     SessionMode = "fork"     // branch the session of Session.Step
 )
 
-// Session names the step whose native session a step continues or branches.
+// Session names the step whose native session a step continues or branches. A step that
+// names itself goes on in its own session of the round before.
 type Session struct {
 	Mode SessionMode `json:"mode,omitempty"`
 	Step string      `json:"step,omitempty"`
