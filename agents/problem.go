@@ -37,6 +37,9 @@ const (
 	CauseCancelled       Cause = "cancelled"
 	CauseIncomplete      Cause = "incomplete" // it ended without a result
 	CauseExit            Cause = "exit"       // a shell step's exit status
+	CauseCheck           Cause = "check"      // the step's check did not pass
+	CauseDenied          Cause = "denied"     // a person said no
+	CauseConflict        Cause = "conflict"   // a merge conflicts
 	CauseUnknown         Cause = "unknown"
 )
 
@@ -46,7 +49,8 @@ func Causes() []Cause {
 		CauseAuth, CauseBilling, CauseRateLimit, CauseUsageLimit, CauseOverloaded, CauseNetwork, CauseServer,
 		CauseContext, CauseBudget, CauseMaxTurns, CauseMaxOutput, CauseRefusal, CauseSchema, CauseSessionNotFound,
 		CauseSessionInUse, CauseModelNotFound, CauseInvalidRequest, CausePermission, CauseSpawn, CauseConfig,
-		CauseCrash, CauseProtocol, CauseTimeout, CauseCancelled, CauseIncomplete, CauseExit, CauseUnknown,
+		CauseCrash, CauseProtocol, CauseTimeout, CauseCancelled, CauseIncomplete, CauseExit, CauseCheck, CauseDenied,
+		CauseConflict, CauseUnknown,
 	}
 }
 

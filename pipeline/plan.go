@@ -276,6 +276,7 @@ type Retry struct {
 	Max     int      `json:"max,omitempty"`     // further attempts after the first
 	Backoff Duration `json:"backoff,omitempty"` // before the second attempt; doubles, with jitter
 	On      []string `json:"on,omitempty"`      // causes; empty: every transient one and exit
+	Hint    bool     `json:"hint,omitempty"`    // the failure goes into the next prompt
 }
 
 // SessionMode says what a step does with a native session.

@@ -16,7 +16,8 @@ func Causes() []string {
 	return []string{
 		"auth", "billing", "rate_limit", "usage_limit", "overloaded", "network", "server", "context", "budget", "max_turns",
 		"max_output", "refusal", "schema", "session_not_found", "session_in_use", "model_not_found", "invalid_request", "permission",
-		"spawn", "config", "crash", "protocol", "timeout", "cancelled", "incomplete", "exit", "unknown",
+		"spawn", "config", "crash", "protocol", "timeout", "cancelled", "incomplete", "exit", "check", "denied",
+		"conflict", "unknown",
 	}
 }
 
