@@ -17,12 +17,17 @@ var assigned = regexp.MustCompile(`(\$\w+)\s*=[^=]`)
 type checker struct {
 	functions  map[string]any
 	conditions map[string]any // those of `if`
+	scripts    map[string]any // those of `run`, `check` and their like
 	types      map[string]reflect.Type
 }
 
 func newChecker() *checker {
 	c := &checker{functions: knownFunctions(), types: map[string]reflect.Type{}}
-	for name, f := range c.functions {
+	c.scripts = maps.Clone(c.functions)
+	for _, f := range scriptFunctions() {
+		c.scripts[f.Name] = f.call
+	}
+	for name, f := range c.scripts {
 		if t := reflect.TypeOf(f); t.Kind() == reflect.Func {
 			c.types[name] = t
 		}

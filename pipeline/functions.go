@@ -22,7 +22,7 @@ type Function struct {
 func Functions() []Function {
 	lib := sprig.GenericFuncMap()
 	var all []Function
-	for _, topic := range [][]Function{ownFunctions(), textFunctions(lib), regexFunctions(lib), numberFunctions(), listFunctions(lib), dictFunctions(), valueFunctions(lib), replacedBuiltins()} {
+	for _, topic := range [][]Function{ownFunctions(), textFunctions(lib), regexFunctions(lib), numberFunctions(), listFunctions(lib), dictFunctions(), valueFunctions(lib), replacedBuiltins(), scriptFunctions()} {
 		all = append(all, topic...)
 	}
 	return all
@@ -37,9 +37,12 @@ func functionMap() map[string]any {
 	return m
 }
 
-// knownFunctions are the names a template may call, for the parser.
+// knownFunctions are the names that any template may call, for the parser.
 func knownFunctions() map[string]any {
 	m := functionMap()
+	for _, f := range scriptFunctions() {
+		delete(m, f.Name)
+	}
 	maps.Copy(m, map[string]any{
 		"and": true, "or": true, "not": true, "len": true, "slice": true, "eq": true, "ne": true, "lt": true, "le": true, "gt": true, "ge": true,
 	})

@@ -34,51 +34,33 @@ const (
 
 // unbuilt reports whether the language has the key, but not this version.
 func unbuilt(where, key string) bool {
-	switch where {
-	case inPipeline:
-		return slices.Contains([]string{"budget", "on-limit", "permissions", "notify", "cache"}, key)
-	case inProfile:
-		return slices.Contains([]string{"permissions", "fallback"}, key)
-	case inStep:
-		return slices.Contains(unbuiltStepKeys(), key)
-	case "retry":
-		return key == "hint"
-	}
-	return false
+	return where == inStep && slices.Contains(unbuiltStepKeys(), key)
 }
 
 func unbuiltStepKeys() []string {
 	return []string{
-		"foreach", "repeat", "pipeline", "with", "ask", "merge", "set", "max-parallel", "isolation", "permissions",
-		"sandbox", "budget", "cache", "check", "artifacts", "notify", "vote", "race", "fallback", "on-limit", "allow-raw",
+		"foreach", "repeat", "pipeline", "with", "ask", "merge", "set", "max-parallel", "isolation", "vote", "race",
 	}
 }
 
 // instead names what does nearly the same in this version.
 func instead(key string) string {
 	switch key {
-	case "budget":
-		return "bound each agent by `max-cost-usd` in its profile"
-	case "sandbox":
-		return "set it in the profile of the agent, under `agents`"
-	case "permissions":
-		return "use `approval`, `allowed-tools` and `blocked-tools` of the profile"
 	case "ask":
 		return "split the pipeline where a person decides"
-	case "check":
-		return "make it a `run` step that needs this one"
 	case "repeat", "foreach":
 		return "write the steps out"
 	case "set":
 		return "put the template where the value is used"
-	case "fallback":
-		return "add a second step with `if: failed`"
 	}
 	return ""
 }
 
 // foreign explains the habits of other tools.
 func foreign(where, key string) string {
+	if !slices.Contains([]string{inPipeline, inStep, inProfile}, where) {
+		return foreignIn(where, key)
+	}
 	if h := map[string]string{
 		"depends_on": "write `needs`", "depends-on": "write `needs`", "dependsOn": "write `needs`", "dependencies": "write `needs`", "after": "write `needs`",
 		"timeout-minutes": "write `timeout: 10m`", "timeout_minutes": "write `timeout: 10m`", "allow_failure": "write `continue-on-error: true`",
@@ -109,6 +91,28 @@ func foreignIn(where, key string) string {
 		return "the key of a step is its name: `steps: {build: {run: …}}`"
 	case inStep + ".model", inStep + ".approval", inStep + ".system-prompt", inStep + ".allowed-tools", inStep + ".args", inStep + ".max-turns":
 		return "set it in a profile under `agents`, and name that as `agent`"
+	case inStep + ".fallback":
+		return "set it in the profile of the agent, under `agents`"
+	case inStep + ".on-limit", inProfile + ".on-limit":
+		return "set it once, at the top of the pipeline"
+	case inPipeline + ".cache", inPipeline + ".check", inPipeline + ".artifacts":
+		return "set it on the steps"
+	case inPipeline + ".sandbox":
+		return "set it in the profiles, under `agents`"
+	case inProfile + ".budget":
+		return "write `max-cost-usd`, or set `budget` on steps or the pipeline"
+	case inStep + ".allow_raw":
+		return "write `allow-raw`"
+	case "`check`.command", "`check`.script", "`check`.cmd", "`notify`.command", "`notify`.script", "`notify`.cmd":
+		return "write `run`"
+	case "`check`.retries", "`check`.attempts", "`check`.max-attempts", "`check`.retry":
+		return "write `max`"
+	case "`notify`.when", "`notify`.if", "`notify`.events":
+		return "write `on`: [failed, succeeded]"
+	case "`permissions`.allow", "`permissions`.deny", "`permissions`.ask":
+		return "write rules: [{" + key + ": shell(go test *)}]"
+	case "`budget`.max-cost-usd", "`budget`.cost", "`budget`.dollars", "`budget`.max":
+		return "write `usd`"
 	case inStep + ".schema", inStep + ".outputs":
 		return "write `output` with a JSON Schema"
 	case inProfile + ".agent", inProfile + ".type", inProfile + ".provider":

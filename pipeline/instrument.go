@@ -20,6 +20,9 @@ func (d Data) execution() *execution { return d[hiddenState].(*execution) }
 // emit ends every action: it prints the value, or keeps it. at is the action's place.
 func emit(d Data, at int, v any) (string, error) {
 	e := d.execution()
+	if raw, ok := v.(rawText); ok {
+		return "", e.raw(raw)
+	}
 	if e.mode == modeCondition || e.mode == modeValue {
 		e.value = v
 		return "", nil

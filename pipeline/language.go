@@ -27,6 +27,8 @@ func number(low, high int) schema {
 	return schema{"type": "integer", "minimum": low, "maximum": high}
 }
 
+func positive() schema { return schema{"type": "number", "exclusiveMinimum": 0} }
+
 func listOf(item schema) schema { return schema{"type": "array", "items": item} }
 
 // oneOrMore is a value or a list of such values.
@@ -49,10 +51,11 @@ func pipelineTable() []key {
 		{"env", "Variables of every process.", def("variables")},
 		{"secrets", "Environment variables that only `env` may pass on.", oneOrMore(text())},
 		{"agents", "Profiles: agents with settings.", mapOf(profilePattern, def("agent"))},
-		{"concurrency", "How many steps run at once; default 4.", schema{"anyOf": []schema{number(1, maxConcurrency), {
-			"type": "object", "additionalProperties": false,
-			"properties": schema{"steps": number(1, maxConcurrency), "agents": schema{"type": "object", "additionalProperties": number(1, maxConcurrency)}},
-		}}}},
+		{"budget", "What all agents of a run may use together.", def("budget")},
+		{"on-limit", "What a usage or rate limit of an agent does; default fail.", onLimitSchema()},
+		{"permissions", "Rules on tools, for every agent.", def("permissions")},
+		{"notify", "A script to run when the run has ended.", def("notify")},
+		{"concurrency", "How many steps run at once; default 4.", schema{"anyOf": []schema{number(1, maxConcurrency), closed(concurrencyTable())}}},
 		{"fail-fast", "The first failure stops the run.", truth()},
 		{"steps", "The steps, by id. They run at once unless one needs another.", mapOf(idPattern, def("step"))},
 		{"outputs", "What a run that succeeded prints.", mapOf(idPattern, def("value"))},
@@ -60,7 +63,7 @@ func pipelineTable() []key {
 }
 
 func stepTable() []key {
-	return []key{
+	return append([]key{
 		{"prompt", "One headless turn of an agent. A template.", text()},
 		{"prompt-file", "A file with the prompt, below the pipeline's directory.", text()},
 		{"agent", "The agent: a profile, or claude, codex or gemini.", text()},
@@ -69,10 +72,7 @@ func stepTable() []key {
 		{"steps", "A group: a graph of steps of its own.", mapOf(idPattern, def("step"))},
 		{"needs", "Steps that must succeed first. What templates name is needed anyway.", oneOrMore(text())},
 		{"if", "A condition: a template that gives true or false. always, failed and succeeded are functions.", schema{"type": []string{"string", "boolean"}}},
-		{"retry", "Further attempts after a failure.", schema{
-			"type": "object", "additionalProperties": false, "required": []string{"max"},
-			"properties": schema{"max": number(0, maxAttempts), "backoff": def("duration"), "on": oneOrMore(choice(Causes()...))},
-		}},
+		{"retry", "Further attempts after a failure.", closed(retryTable(), "max")},
 		{"timeout", "How long one attempt may take.", def("duration")},
 		{"idle-timeout", "How long an attempt may show no sign of life.", def("duration")},
 		{"continue-on-error", "A failure does not fail the run, and counts as success for dependents.", truth()},
@@ -84,7 +84,7 @@ func stepTable() []key {
 			"properties": schema{"continue": text(), "fork": text()},
 		}}}},
 		{"fail-fast", "The first failure stops the group.", truth()},
-	}
+	}, leafTable()...)
 }
 
 func profileTable() []key {
@@ -101,9 +101,11 @@ func profileTable() []key {
 		{"system-prompt", "Appended to the agent's own system prompt.", text()},
 		{"effort", "Reasoning effort, in the agent's own words.", text()},
 		{"max-turns", "The most turns of the model.", number(1, maxTurns)},
-		{"max-cost-usd", "The most money, in US dollars.", schema{"type": "number", "exclusiveMinimum": 0}},
+		{"max-cost-usd", "The most money, in US dollars.", positive()},
 		{"inherit", "Let in hooks, settings and MCP servers of the user and the repository.", truth()},
 		{"env", "Variables of the agent's process.", def("variables")},
+		{"fallback", "Profiles to go on with, in order, when this one is not to be had.", oneOrMore(text())},
+		{"permissions", "Rules on tools, besides those of the pipeline.", def("permissions")},
 	}
 }
 
@@ -119,15 +121,20 @@ func pipelineKeys() []string { return names(pipelineTable()) }
 func stepKeys() []string     { return names(stepTable()) }
 func profileKeys() []string  { return names(profileTable()) }
 
-// closed is the schema of a mapping that has the keys of a table and no others.
-func closed(table []key) schema {
+// closed is the schema of a mapping that has the keys of a table and no others, those
+// required always.
+func closed(table []key, required ...string) schema {
 	properties := schema{}
 	for _, k := range table {
 		s := schema{"description": k.doc}
 		maps.Copy(s, k.schema)
 		properties[k.name] = s
 	}
-	return schema{"type": "object", "properties": properties, "additionalProperties": false}
+	s := schema{"type": "object", "properties": properties, "additionalProperties": false}
+	if len(required) > 0 {
+		s["required"] = required
+	}
+	return s
 }
 
 // LanguageSchema is the JSON Schema (draft 2020-12) of a pipeline file, for editors.
@@ -146,6 +153,7 @@ func LanguageSchema() ([]byte, error) {
 		"duration":  schema{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, "description": "Such as 90s, 30m or 1h30m; at most 7 days."},
 		"value":     schema{"type": []string{"string", "number", "boolean"}, "description": "A template."},
 		"variables": mapOf(idPattern, def("value")),
+		"budget":    budgetSchema(), "notify": notifySchema(), "permissions": closed(permissionsTable()),
 	}
 	text, err := json.MarshalIndent(root, "", "  ")
 	return append(text, '\n'), err

@@ -16,6 +16,8 @@ func (l *loader) lint() {
 		}
 	}
 	l.lintSteps(l.root)
+	l.lintNever(l.root)
+	l.lintPermissions()
 	l.lintLiterals()
 }
 
@@ -25,8 +27,8 @@ func (l *loader) lintSteps(sc *scope) {
 		if st.Kind == KindPrompt && !nd.timed {
 			l.warn(st.Pos, "add timeout: 30m", "agent step `%s` has no `timeout`", st.ID)
 		}
-		if st.If != nil && strings.Trim(st.If.Src, "{} \n") == "false" {
-			l.warn(st.If.Pos, "remove it, or make the condition depend on an input", "step `%s` never runs", st.ID)
+		if st.AllowRaw && nd.raws == 0 {
+			l.warn(nd.keys["allow-raw"], "remove it", "step `%s` allows `raw` and does not use it", st.ID)
 		}
 		if nd.inner != nil {
 			l.lintSteps(nd.inner)

@@ -140,6 +140,11 @@ type loader struct {
 	schemas map[string]error           // compiled, by their text
 	used    map[string]map[string]bool // "inputs" → names that something uses
 	places  map[string]map[string]Pos  // "inputs" → names with where they are declared
+
+	fallbacks []fallbackTo // of all profiles
+	onLimitAt Pos
+
+	conditions *Renderer // for lint, made when it is needed
 }
 
 func newLoader(name string, src []byte, o Options) *loader {

@@ -28,10 +28,14 @@ func (l *loader) resolve() {
 			l.checkText(v.Value, site{secrets: true, env: true, what: "the `env` of an agent"})
 		}
 	}
+	for _, n := range l.plan.Notify {
+		l.scriptText(n.Run, site{env: true, what: "the `notify` of the pipeline"}, "")
+	}
 	if l.root == nil {
 		return
 	}
 	l.scopeSteps(l.root, groupKeys{})
+	l.bindFallbacks()
 	l.sessions(l.root)
 	l.order(l.root)
 	for _, v := range l.plan.Outputs {
@@ -45,6 +49,7 @@ func (l *loader) scopeSteps(sc *scope, outer groupKeys) {
 		l.handDown(nd, outer)
 		l.explicitNeeds(nd)
 		l.condition(nd)
+		l.leafTexts(nd)
 		if nd.inner != nil {
 			l.scopeSteps(nd.inner, nd.group)
 			continue
@@ -53,6 +58,7 @@ func (l *loader) scopeSteps(sc *scope, outer groupKeys) {
 		if nd.step.Kind == KindPrompt || nd.step.Kind == "" && nd.agent.name != "" {
 			l.chooseAgent(nd)
 			l.bindSession(nd)
+			l.cacheFits(nd)
 		}
 	}
 }
@@ -113,6 +119,7 @@ func (l *loader) condition(nd *node) {
 	}
 	if r := l.checkTemplate(*t, site{node: nd, env: true, what: "`if`"}, parseCondition, l.tmpl.conditions); r != nil {
 		nd.step.Handles = handles(r.p)
+		nd.fixed = len(r.uses)+len(r.transcripts)+len(r.files) == 0
 	}
 }
 
@@ -122,9 +129,7 @@ func (l *loader) stepTexts(nd *node) {
 		l.checkText(*st.Prompt, site{node: nd, env: true, what: "a prompt"})
 	}
 	if st.Run != nil {
-		if r := l.checkText(*st.Run, site{node: nd, env: true, what: "`run`"}); r != nil {
-			l.script(nd, r.p)
-		}
+		l.scriptText(*st.Run, site{node: nd, env: true, what: "`run`"}, st.Shell)
 	}
 	if st.Cwd != nil {
 		l.checkText(*st.Cwd, site{node: nd, env: true, what: "`cwd`"})

@@ -109,6 +109,10 @@ func (l *loader) profileLimit(p *Profile, k entry, what string) bool {
 		p.Inherit = l.boolean(k.val, what)
 	case "env":
 		p.Env = l.vars(k.val, what, true)
+	case "fallback":
+		p.Fallback = l.fallback(p, k.val)
+	case "permissions":
+		p.Permissions = l.permissions(k.val)
 	default:
 		return false
 	}
@@ -160,16 +164,26 @@ func (l *loader) chooseAgent(nd *node) {
 			name = only
 		}
 	}
-	if _, ok := l.plan.Agents[name]; !ok {
-		if !l.builtin(name) {
-			choices := l.agentChoices()
-			l.fail(pos, orList(suggest(name, choices), "the agents are ", choices), "unknown agent `%s`", name)
-			return
-		}
-		l.addBuiltin(name, pos)
+	if !l.knownAgent(named{name, pos}) {
+		return
 	}
 	nd.step.Agent = name
 	l.mark("agents", name)
+}
+
+// knownAgent reports whether there is such a profile. A built-in agent that has none
+// gets one, and any other name is a mistake.
+func (l *loader) knownAgent(a named) bool {
+	if _, ok := l.plan.Agents[a.name]; ok {
+		return true
+	}
+	if !l.builtin(a.name) {
+		choices := l.agentChoices()
+		l.fail(a.pos, orList(suggest(a.name, choices), "the agents are ", choices), "unknown agent `%s`", a.name)
+		return false
+	}
+	l.addBuiltin(a.name, a.pos)
+	return true
 }
 
 // addBuiltin makes a profile of a built-in agent that a step names directly.

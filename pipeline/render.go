@@ -72,8 +72,8 @@ func NewRenderer(p *Plan, f Funcs) (*Renderer, error) {
 		file: p.File, parser: knownFunctions(), outputs: p.Outputs, ready: map[mode]map[string]*executable{},
 		base: template.New("").Option("missingkey=error").Funcs(functions),
 	}
-	for _, name := range stateFunctions() {
-		r.parser[name] = true
+	for _, name := range append(stateFunctions(), rawFunction) {
+		r.parser[name] = true // Load has refused it where it has no meaning
 	}
 	var errs Errors
 	eachTemplate(p, func(t Text, m mode) {
@@ -116,6 +116,9 @@ func eachTemplate(p *Plan, f func(Text, mode)) {
 	for _, a := range p.Agents {
 		vars(a.Env, modeText)
 	}
+	for _, n := range p.Notify {
+		f(n.Run, modeScript)
+	}
 	one := func(t *Text, m mode) {
 		if t != nil {
 			f(*t, m)
@@ -127,6 +130,7 @@ func eachTemplate(p *Plan, f func(Text, mode)) {
 		one(s.If, modeCondition)
 		one(s.Run, modeScript)
 		vars(s.Env, modeText)
+		leafTemplates(s, f)
 	})
 }
 

@@ -126,11 +126,11 @@ func looksLikeOption(v string) bool {
 	return len(v) > 1 && v[0] == '-' && v[1] != ' ' && v[1] != '\n' && v[1] != '\t'
 }
 
-// script checks the places of the actions of a `run`, in every script that its
+// script checks the places of the actions of a script, in every script that its
 // `if`, `range` and `with` can leave, as far as those are few. Renderer.Script
 // checks the script that is really run.
-func (l *loader) script(nd *node, p *parsed) {
-	if shell := nd.step.Shell; shell != "" && shell != "bash" {
+func (l *loader) script(shell string, p *parsed) {
+	if shell != "" && shell != "bash" {
 		l.failText(p.text, firstAction(p), `pass the value by env: {NAME: "{{ … }}"} and read the variable in the script`, "templates are not available in a script for %s", shell)
 		return
 	}
@@ -201,7 +201,9 @@ func (v *variant) list(list *parse.ListNode) {
 		case *parse.TextNode:
 			v.text.Write(x.Text)
 		case *parse.ActionNode:
-			if len(x.Pipe.Decl) == 0 {
+			if printsRaw(x) {
+				v.text.WriteString("raw") // what it will be is not known; a word fits in most places
+			} else if len(x.Pipe.Decl) == 0 {
 				marker, _ := v.values.add("", v.p.at(x.Pos)) // the empty text has no NUL
 				v.text.WriteString(marker)
 			}

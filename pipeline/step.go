@@ -44,6 +44,9 @@ type node struct {
 	keys   map[string]Pos
 	group  groupKeys
 	timed  bool
+	raws   int   // uses of raw in its scripts
+	fixed  bool  // its `if` names no value: it can be evaluated before the run
+	never  never // for lint
 }
 
 // groupKeys are what a group hands to its steps.
@@ -179,7 +182,7 @@ func (l *loader) modifier(nd *node, k entry) bool {
 	case "if":
 		st.If = l.nonEmpty(k.val, what)
 	case "retry":
-		st.Retry = l.retry(k.val)
+		st.Retry = l.retry(k.val, st.Kind)
 	case "timeout":
 		st.Timeout = l.duration(k.val, what)
 		nd.timed = true
@@ -195,7 +198,7 @@ func (l *loader) modifier(nd *node, k entry) bool {
 	case "fail-fast":
 		st.FailFast = l.boolean(k.val, what)
 	default:
-		return false
+		return l.leafKey(nd, k)
 	}
 	return true
 }
@@ -205,6 +208,8 @@ func (l *loader) fits(nd *node, entries []entry) {
 	kinds := map[string][]Kind{
 		"agent": {KindPrompt}, "session": {KindPrompt}, "shell": {KindRun}, "fail-fast": {KindGroup},
 		"output": {KindPrompt, KindRun}, "retry": {KindPrompt, KindRun}, "timeout": {KindPrompt, KindRun}, "idle-timeout": {KindPrompt, KindRun},
+		"check": {KindPrompt}, "sandbox": {KindPrompt}, "permissions": {KindPrompt}, "cache": {KindPrompt}, "artifacts": {KindPrompt, KindRun},
+		"budget": {KindPrompt, KindGroup, KindCall, KindMerge}, "allow-raw": {KindRun, KindPrompt, KindGroup, KindCall},
 	}
 	for _, k := range entries {
 		want := kinds[k.key]
@@ -250,34 +255,50 @@ func (l *loader) shell(n *yaml.Node) string {
 	return s
 }
 
-func (l *loader) retry(n *yaml.Node) Retry {
+func retryTable() []key {
+	return []key{
+		{"max", "Further attempts after the first.", number(0, maxAttempts)},
+		{"backoff", "The wait before the second attempt; it doubles.", def("duration")},
+		{"on", "Causes; default: those that may pass by themselves, a script's exit status, and timeouts.", oneOrMore(choice(Causes()...))},
+		{"hint", "The failure goes into the next prompt.", truth()},
+	}
+}
+
+func (l *loader) retry(n *yaml.Node, kind Kind) Retry {
 	if n.Kind == yaml.ScalarNode {
 		l.failNode(n, "write retry: {max: "+shorten(n.Value)+"}", "`retry` must be a mapping, got %s", describe(n))
 		return Retry{}
 	}
 	var r Retry
-	found := false
-	for _, e := range l.entries(n, "`retry`", MaxKeys) {
+	found := l.fields(n, "`retry`", retryTable(), func(e entry) {
 		switch e.key {
 		case "max":
-			found = true
 			r.Max = l.integer(e.val, "`retry.max`", 0, maxAttempts)
 		case "backoff":
 			r.Backoff = l.duration(e.val, "`retry.backoff`")
 		case "on":
-			for _, item := range l.items(e.val, "`retry.on`") {
-				if c := l.oneOf(item, "`retry.on`", Causes()); c != "" {
-					r.On = append(r.On, c)
-				}
-			}
-		default:
-			l.unknownKey(e.at, "retry", []string{"max", "backoff", "on"})
+			r.On = l.causes(e.val)
+		case "hint":
+			r.Hint = l.boolean(e.val, "`retry.hint`")
 		}
-	}
-	if !found && n.Kind == yaml.MappingNode {
+	})
+	if _, ok := found["max"]; !ok && found != nil {
 		l.failNode(n, "add max: 2", "`retry` without `max` tries nothing again")
 	}
+	if at, ok := found["hint"]; ok && kind == KindRun {
+		l.fail(at, "remove it", "`retry.hint` has no meaning for a step with `run`: there is no prompt to put the failure into")
+	}
 	return r
+}
+
+func (l *loader) causes(n *yaml.Node) []string {
+	var out []string
+	for _, item := range l.items(n, "`retry.on`") {
+		if c := l.oneOf(item, "`retry.on`", Causes()); c != "" {
+			out = append(out, c)
+		}
+	}
+	return out
 }
 
 func (l *loader) needs(n *yaml.Node) []named {

@@ -19,10 +19,10 @@ func (l *loader) syntaxError(err error) {
 	}
 	line = max(1, min(line, len(l.lines)))
 	if name, ok := between(msg, "unknown anchor '"); ok {
-		l.fail(l.find("*"+name, line), "define it first: &"+name, "unknown anchor *%s", name)
+		l.fail(l.find("*"+name, line), "define it first: &"+name+"; quote text that begins with *", "unknown anchor *%s", name)
 		return
 	}
-	if l.tabs(line) || l.unclosed(msg) || l.badEscape(line, msg) || l.plainScalar(line) || l.flowTemplate(line) || l.badStart(line, msg) || l.badIndent() {
+	if l.tabs(line) || l.unclosed(msg) || l.badEscape(line, msg) || l.badAlias(line, msg) || l.plainScalar(line) || l.flowTemplate(line) || l.badStart(line, msg) || l.badIndent() {
 		return
 	}
 	l.fail(Pos{line, indentOf(l.line(line)) + 1}, "check the indentation and the quotes here and in the lines before", "not valid YAML: %s", msg)
@@ -162,6 +162,23 @@ func (l *loader) badEscape(line int, msg string) bool {
 		if m := escape.FindStringSubmatchIndex(text); m != nil {
 			l.fail(Pos{n, utf8.RuneCountInString(text[:m[2]]) + 1}, `write \\ for a backslash, or use single quotes or a block: key: |`,
 				"double quotes give %s no meaning", text[m[2]:m[3]])
+			return true
+		}
+	}
+	return false
+}
+
+// badAlias finds a `*` that begins a value and names no anchor: a glob, as a rule.
+func (l *loader) badAlias(line int, msg string) bool {
+	if !strings.Contains(msg, "did not find expected alphabetic or numeric character") {
+		return false
+	}
+	star := regexp.MustCompile(`(?:[:,\[{-]\s+|[\[{])(\*[^\s,}\]]*)`)
+	for _, n := range []int{line, line + 1, line - 1} {
+		text := l.line(n)
+		if m := star.FindStringSubmatchIndex(text); m != nil {
+			value := text[m[2]:m[3]]
+			l.fail(Pos{n, utf8.RuneCountInString(text[:m[2]]) + 1}, "quote it: \""+value+"\"", "an unquoted `*` at the start of a value is an alias of YAML")
 			return true
 		}
 	}

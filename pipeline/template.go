@@ -191,7 +191,7 @@ func functionHint(name string, functions map[string]any) string {
 	case "env", "expandenv":
 		return "templates do not read the environment; declare an input, or `env:`"
 	case "raw":
-		return "`raw` is not built yet in this version"
+		return "`raw` is for the scripts `run`, `check`, `setup` and `notify`; elsewhere a value is text anyway"
 	case "always", "failed", "succeeded":
 		return "`" + name + "` is a function of `if` only"
 	case "success", "failure", "cancelled":

@@ -49,6 +49,14 @@ func (l *loader) pipelineKey(e entry) bool {
 		p.Agents = l.profiles(e.val)
 	case "concurrency":
 		l.concurrency(e.val)
+	case "budget":
+		p.Budget = l.budget(e.val)
+	case "on-limit":
+		p.OnLimit, l.onLimitAt = l.onLimit(e.val), place(e.at)
+	case "permissions":
+		p.Permissions = l.permissions(e.val)
+	case "notify":
+		p.Notify = l.notify(e.val)
 	case "fail-fast":
 		p.FailFast = l.boolean(e.val, "`fail-fast`")
 	case "outputs":
@@ -120,22 +128,27 @@ func (l *loader) secrets(n *yaml.Node) []string {
 
 const maxConcurrency = 1000
 
+func concurrencyTable() []key {
+	return []key{
+		{"steps", "Steps at once.", number(1, maxConcurrency)},
+		{"agents", "Processes of an agent at once, by its name.", schema{"type": "object", "additionalProperties": number(1, maxConcurrency)}},
+	}
+}
+
 // concurrency is a number of steps, or {steps, agents}.
 func (l *loader) concurrency(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
 		l.plan.Limit = l.integer(n, "`concurrency`", 1, maxConcurrency)
 		return
 	}
-	for _, e := range l.entries(n, "`concurrency`", MaxKeys) {
+	l.fields(n, "`concurrency`", concurrencyTable(), func(e entry) {
 		switch e.key {
 		case "steps":
 			l.plan.Limit = l.integer(e.val, "`concurrency.steps`", 1, maxConcurrency)
 		case "agents":
 			l.agentLimits(e.val)
-		default:
-			l.unknownKey(e.at, "`concurrency`", []string{"steps", "agents"})
 		}
-	}
+	})
 }
 
 func (l *loader) agentLimits(n *yaml.Node) {

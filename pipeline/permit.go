@@ -1,0 +1,127 @@
+package pipeline
+
+import (
+	"slices"
+	"strings"
+)
+
+// PermissionsOf returns the rules for the agent of a step: those of the pipeline, of the
+// step's profile and of the step itself together. nil: there are none.
+func (p *Plan) PermissionsOf(step *Step) *Permissions { return p.PermissionsFor(step.Agent, step) }
+
+// PermissionsFor is PermissionsOf when another profile works on the step: a fallback, or
+// a candidate of a contest. The default is that of the step, else of the profile, else
+// of the pipeline; one `strict` makes all strict.
+func (p *Plan) PermissionsFor(profile string, step *Step) *Permissions {
+	var all *Permissions
+	for _, one := range []*Permissions{p.Permissions, p.Agents[profile].Permissions, step.Permissions} {
+		if one == nil {
+			continue
+		}
+		if all == nil {
+			all = &Permissions{}
+		}
+		if one.Default != "" {
+			all.Default = one.Default
+		}
+		all.Rules = append(all.Rules, one.Rules...)
+		all.Strict = all.Strict || one.Strict
+	}
+	return all
+}
+
+// lintPermissions warns of rules of profiles and steps that have no effect because of
+// those around them. Each block has been looked at by itself.
+func (l *loader) lintPermissions() {
+	var outer []Permission
+	if l.plan.Permissions != nil {
+		outer = l.plan.Permissions.Rules
+	}
+	for _, a := range l.plan.Agents {
+		if a.Permissions != nil {
+			l.lintRules(a.Permissions.Rules, outer)
+		}
+	}
+	l.plan.Walk(func(_ string, s *Step) {
+		if s.Permissions == nil {
+			return
+		}
+		around := outer
+		if a := l.plan.Agents[s.Agent].Permissions; a != nil {
+			around = slices.Concat(outer, a.Rules)
+		}
+		l.lintRules(s.Permissions.Rules, around)
+	})
+}
+
+// lintRules warns of every rule that another one leaves without effect: one of around,
+// or one beside it.
+func (l *loader) lintRules(rules, around []Permission) {
+	for i, r := range rules {
+		other := overruling(r, slices.Concat(around, rules[:i]), rules[i+1:])
+		switch {
+		case other == nil:
+		case other.Effect == r.Effect:
+			l.warn(r.Pos, "remove it", "this rule says nothing new: line %d has `%s`", other.Pos.Line, other.text())
+		case other.Tool == "*":
+			l.warn(r.Pos, "write `default: "+other.Effect+"` instead of that rule", "this rule never applies: `%s` on line %d goes before it", other.text(), other.Pos.Line)
+		default:
+			l.warn(r.Pos, "remove it, or narrow the other one", "this rule never applies: `%s` on line %d goes before it", other.text(), other.Pos.Line)
+		}
+	}
+}
+
+// overruling returns a rule that matches all that r does, and has the same effect or a
+// stronger one. Of two that are the same, the first one counts.
+func overruling(r Permission, before, after []Permission) *Permission {
+	for i, other := range before {
+		if covers(other, r) && (other.Effect == r.Effect || stronger(other.Effect, r.Effect)) {
+			return &before[i]
+		}
+	}
+	for i, other := range after {
+		again := other.Effect == r.Effect && (other.Tool != r.Tool || other.Pattern != r.Pattern)
+		if covers(other, r) && (again || stronger(other.Effect, r.Effect)) {
+			return &after[i]
+		}
+	}
+	return nil
+}
+
+// text is a rule as it is written.
+func (p Permission) text() string {
+	s := p.Effect + ": " + p.Tool
+	if p.Pattern != "" {
+		s += "(" + p.Pattern + ")"
+	}
+	return s
+}
+
+func stronger(a, b string) bool { return slices.Index(Effects(), a) < slices.Index(Effects(), b) }
+
+// covers reports whether every call that b matches is surely matched by a as well.
+func covers(a, b Permission) bool {
+	if a.Tool == "*" {
+		return true
+	}
+	if a.Tool != b.Tool || a.Pattern == b.Pattern {
+		return a.Tool == b.Tool
+	}
+	return a.Pattern == "" || wider(a.Tool, a.Pattern, b.Pattern)
+}
+
+// wider looks at patterns that are a text and one wildcard at the end of it.
+func wider(tool, a, b string) bool {
+	wildcard := "*"
+	if tool != "shell" && tool != "mcp" {
+		wildcard = "**"
+	}
+	before, ok := strings.CutSuffix(a, wildcard)
+	switch {
+	case !ok || strings.ContainsAny(before, "*?["):
+		return false
+	case wildcard == "**" && before == "":
+		return b != "" && !strings.HasPrefix(b, "/") && !strings.HasPrefix(b, "~")
+	}
+	return b != "" && strings.HasPrefix(b, before)
+}
