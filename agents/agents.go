@@ -59,6 +59,10 @@ type Request struct {
 	// AllowedTools and BlockedTools are tool patterns in the agent's own syntax.
 	AllowedTools []string `json:"allowedTools,omitempty"`
 	BlockedTools []string `json:"blockedTools,omitempty"`
+	// Rules say which tool calls pass, in words that all agents share. Whatever an agent
+	// makes of them, package policy judges every call again when it is seen.
+	Rules        []Rule   `json:"rules,omitempty"`
+	RuleDefault  string   `json:"ruleDefault,omitempty"`  // allow, ask or deny; "": the approval mode decides
 	AddDirs      []string `json:"addDirs,omitempty"`      // further directories the agent may work in, absolute
 	SystemPrompt string   `json:"systemPrompt,omitempty"` // appended to the agent's own
 	Effort       string   `json:"effort,omitempty"`       // reasoning effort in the agent's own words, or ""
@@ -76,6 +80,14 @@ type Request struct {
 	// Command.Files may go there too, if they are the same for every turn, for other
 	// turns may be reading them. "" when there is none.
 	Home string `json:"home,omitempty"`
+}
+
+// A Rule allows, asks for or denies calls of a tool. Deny beats ask, and ask beats allow.
+type Rule struct {
+	Effect  string `json:"effect"`            // allow, ask or deny
+	Tool    string `json:"tool"`              // shell read_file write_file edit_file search_content find_files web_fetch web_search mcp, or *
+	Pattern string `json:"pattern,omitempty"` // of what the tool is called on; "": anything
+	Where   string `json:"where,omitempty"`   // the place that it stands at, as file:line:col
 }
 
 // SessionMode says what a turn does with a native session.
