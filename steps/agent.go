@@ -37,12 +37,12 @@ func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
 	if err := a.start(ctx, p.session.ID); err != nil {
 		return dag.Fact{}, err
 	}
-	out, err = a.turn(ctx, p.session, p.prompt)
+	out, err = a.turn(ctx, p)
 	if err == nil && p.fallback != nil && lostSession(out) {
 		if id := p.fallback.session.ID; id != "" {
 			a.sessionSeen(ctx, id) // before it exists, as Started does
 		}
-		out, err = a.turn(ctx, p.fallback.session, p.fallback.prompt)
+		out, err = a.turn(ctx, *p.fallback)
 	}
 	if err != nil {
 		return dag.Fact{}, err
@@ -51,9 +51,9 @@ func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
 }
 
 // settle turns the outcome of a turn into the step's fact. An answer that does not
-// match the schema is given back to the agent once.
+// match the schema, and work that does not pass the check, go back to the agent.
 func (a *attempt) settle(ctx context.Context, out agents.Outcome) (dag.Fact, error) {
-	for repaired := false; ; repaired = true {
+	for {
 		text, err := store(a.x.Store, out.Text)
 		if err != nil {
 			return dag.Fact{}, err
@@ -62,22 +62,52 @@ func (a *attempt) settle(ctx context.Context, out agents.Outcome) (dag.Fact, err
 		if out.Reason != agents.Completed {
 			return a.ended(out), nil
 		}
-		output, err := a.answer(out)
-		if err == nil {
-			a.result.Output, err = store(a.x.Store, string(output))
-			return a.succeeded(), err
+		next, fact, err := a.accept(ctx, out)
+		if next == nil || err != nil {
+			return fact, err
 		}
-		if repaired || out.SessionID == "" {
-			return a.failed(&agents.Problem{
-				Agent: a.step.Agent, Cause: agents.CauseSchema,
-				Message: "the answer does not match the output schema: " + err.Error(),
-				Hint:    "say in the prompt what each field means, or loosen the schema",
-			}), nil
-		}
-		if out, err = a.turn(ctx, a.resume(out.SessionID), repairPrompt(err)); err != nil {
+		a.result.Answered = false
+		if out, err = a.turn(ctx, *next); err != nil {
 			return dag.Fact{}, err
 		}
 	}
+}
+
+// accept looks at an answer. It returns what the agent is to be told, in the same
+// session, or else the step's fact.
+func (a *attempt) accept(ctx context.Context, out agents.Outcome) (*turnPlan, dag.Fact, error) {
+	output, err := a.answer(out)
+	if err != nil {
+		next, fact := a.repair(out, err)
+		return next, fact, nil
+	}
+	if a.result.Output, err = store(a.x.Store, string(output)); err != nil {
+		return nil, dag.Fact{}, err
+	}
+	if a.step.Check == nil {
+		return a.finished(ctx)
+	}
+	a.repaired, a.result.Answered = false, true
+	return a.checked(ctx, out)
+}
+
+// repair gives an answer that does not match the schema back to the agent, once.
+func (a *attempt) repair(out agents.Outcome, violations error) (*turnPlan, dag.Fact) {
+	if a.repaired || out.SessionID == "" {
+		return nil, a.failed(&agents.Problem{
+			Agent: a.step.Agent, Cause: agents.CauseSchema,
+			Message: "the answer does not match the output schema: " + violations.Error(),
+			Hint:    "say in the prompt what each field means, or loosen the schema",
+		})
+	}
+	a.repaired = true
+	return &turnPlan{session: a.resume(out.SessionID), prompt: repairPrompt(violations), purpose: forSchema}, dag.Fact{}
+}
+
+// finished is the fact of a step whose work is done and has passed.
+func (a *attempt) finished(context.Context) (*turnPlan, dag.Fact, error) {
+	a.result.Answered = false
+	return nil, a.succeeded(), nil
 }
 
 // answer returns the validated output, or nil when the step has no schema.

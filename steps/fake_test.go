@@ -247,6 +247,8 @@ type event struct {
 	Attempt int            `json:"attempt"`
 	Content string         `json:"content"`
 	Text    string         `json:"text"`
+	Subtype string         `json:"subtype"`
+	Message string         `json:"message"`
 	Native  *agents.Native `json:"native"`
 }
 

@@ -27,6 +27,9 @@ type account struct {
 	cause    agents.Cause // of the latest failure
 	// held is the session whose history holds the step's prompt, "" if none.
 	held string
+	// answered is the result of an attempt whose agent had finished, nil if there is
+	// nothing to take over.
+	answered *Result
 
 	usage      *agents.Usage // these three add up over all attempts with a result
 	costUSD    *float64
@@ -75,6 +78,9 @@ func (l *ledger) settle(a *account, attempt int, r Result) {
 	}
 	if r.Session != "" && r.SessionUsage != nil {
 		l.totals[r.Session] = r.SessionUsage
+	}
+	if a.answered = nil; r.Answered {
+		a.answered = &r
 	}
 	a.cause = agents.Cause(r.Cause)
 	a.usage, a.costUSD, a.durationMS = r.Usage, r.CostUSD, r.DurationMS

@@ -23,35 +23,68 @@ const (
 )
 
 // adopt reads what attempts that were lost with flow left on disk, oldest first. If
-// the last process among them had finished its task, it returns its outcome: nothing
-// is asked twice. Otherwise the session that it named is noted, to be gone on with.
-// Either way what they used counts.
+// the agent had finished its task, it returns that outcome: nothing is asked twice. A
+// turn after that which had not begun (to mend what a check found, say) is asked for
+// again by what follows. If the agent had not finished, the session that it named is
+// noted, to be gone on with. Either way what it used counts.
 //
 // There are several when flow died again before the attempt after the lost one had
-// come to anything.
+// come to anything. Among an agent's turns there are processes of other kinds.
 func (a *attempt) adopt() (out agents.Outcome, done bool, err error) {
+	if out, err = a.answered(); err != nil {
+		return out, false, err
+	}
 	for _, attempt := range a.x.ledger.get(a.task.Path).open {
 		own := a.x.before.own[attemptKey{a.task.Path, attempt}]
-		for turn := 1; ; turn++ {
+		for turn := 1; a.x.ran(label(a.task.Path, attempt, turn)); turn++ {
 			name := label(a.task.Path, attempt, turn)
 			launch, ok, err := a.x.readLaunch(name)
 			if err != nil {
 				return out, false, err
 			}
 			if !ok {
-				break
+				continue
 			}
-			if out, err = a.replay(name, attempt, launch, &own); err != nil {
+			next, err := a.replay(name, attempt, launch, &own)
+			if err != nil {
 				return out, false, err
 			}
 			launch.sweep()
-			a.took(out)
-			if out.SessionID != "" {
-				a.x.ledger.sessionSeen(a.task.Path, attempt, out.SessionID)
+			a.took(next)
+			if next.SessionID != "" {
+				a.x.ledger.sessionSeen(a.task.Path, attempt, next.SessionID)
+			}
+			if out.Reason != agents.Completed || next.Reason == agents.Completed || next.Began {
+				out = next
+				a.counted(launch.For)
 			}
 		}
 	}
 	return out, out.Reason == agents.Completed, nil
+}
+
+// answered is the outcome of an agent that had finished in an attempt which then came
+// to no good end, zero if there is none.
+func (a *attempt) answered() (out agents.Outcome, err error) {
+	r := a.x.ledger.get(a.task.Path).answered
+	if r == nil {
+		return out, nil
+	}
+	text, err := r.Text.Load(a.x.Store)
+	if err != nil {
+		return out, err
+	}
+	output, err := r.Output.Load(a.x.Store)
+	a.result.Session, a.result.Model, a.result.Version = r.Session, r.Model, r.Version
+	return agents.Outcome{Reason: agents.Completed, SessionID: r.Session, Text: text, Output: json.RawMessage(output)}, err
+}
+
+// counted takes in what a turn that was adopted was for.
+func (a *attempt) counted(p purpose) {
+	a.repaired = p == forSchema
+	if p == forCheck {
+		a.checks++
+	}
 }
 
 // readLaunch reads how the process named was started. It is false for one that was

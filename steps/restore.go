@@ -51,7 +51,7 @@ func (x *Executor) restore(m *dag.Machine, r state.Record) error {
 // once Restore has returned.
 type past struct {
 	marks map[string]mark    // by native file
-	own   map[attemptKey]int // events of flow's own, which stand in no native file
+	own   map[attemptKey]int // events that stand in no native file, apart from notices
 }
 
 // A mark is the last native line of a file that has become events, and how many: a
@@ -73,6 +73,7 @@ func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
 		// encoding/json, because what an agent sent may be nested deeper than fastjson reads.
 		var e struct {
 			Seq     int64          `json:"seq"`
+			Type    string         `json:"type"`
 			Step    string         `json:"step"`
 			Attempt int            `json:"attempt"`
 			Native  *agents.Native `json:"native"`
@@ -82,6 +83,9 @@ func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
 		}
 		x.recorder.seq = max(x.recorder.seq, e.Seq)
 		if e.Native == nil {
+			if isNotice(e.Type) {
+				return nil
+			}
 			x.before.own[attemptKey{e.Step, e.Attempt}]++
 			return nil
 		}

@@ -25,6 +25,10 @@ type Result struct {
 	// SessionUsage is the session's running total, for agents that count so.
 	SessionUsage *agents.Usage `json:"sessionUsage,omitempty"`
 
+	// Answered says, of an attempt that came to no good end, that the agent's own part was
+	// done: Text and Output are its answer, and only the check had yet to pass.
+	Answered bool `json:"answered,omitempty"`
+
 	Text   Content `json:"text,omitzero"`
 	Output Content `json:"output,omitzero"` // the JSON that the step's schema describes
 	Stdout Content `json:"stdout,omitzero"` // of a shell step

@@ -11,14 +11,24 @@ import (
 const continuePrompt = "You were interrupted. Go on with the task from where you stopped, without repeating what is done, " +
 	"and end with the final answer that it asks for."
 
-// turnPlan is how an attempt begins.
+// turnPlan is how a turn begins.
 type turnPlan struct {
 	session agents.Session
 	prompt  string
+	purpose purpose
 	// fallback is how the step begins anew should the agent no longer know the
 	// session, nil when the failure is to be shown.
 	fallback *turnPlan
 }
+
+// A purpose says what a turn is for, besides the step's prompt.
+type purpose string
+
+const (
+	forTask   purpose = ""
+	forSchema purpose = "schema" // the answer did not match the schema
+	forCheck  purpose = "check"  // the work did not pass the check
+)
 
 // plan chooses the native session of an attempt. The session of an attempt before
 // this one is gone on with where it can be of use; otherwise the step's own

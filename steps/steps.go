@@ -144,6 +144,8 @@ type attempt struct {
 	turns    int    // the number of the latest process
 	result   Result // as far as it is known
 	held     string // the session whose history holds the prompt, "" if none
+	repaired bool   // an answer went back because of its schema
+	checks   int    // how often work went back because of the check
 
 	why    agents.Intent // why flow ended the latest process, if it did
 	reason string        // who cancelled it

@@ -22,27 +22,29 @@ type Launch struct {
 	Path    string         `json:"path"`
 	Args    []string       `json:"args"`
 	Request agents.Request `json:"request"`
+	For     purpose        `json:"for,omitempty"` // "": the step's own prompt
 	// Leaves are the directories of agents.Command.Leaves that did not exist before,
 	// absolute: what is to be removed when the process was killed.
 	Leaves []string `json:"leaves,omitempty"`
 }
 
-// turn starts the agent once in session and follows it to its end.
-func (a *attempt) turn(ctx context.Context, session agents.Session, prompt string) (agents.Outcome, error) {
+// turn starts the agent once as planned and follows it to its end.
+func (a *attempt) turn(ctx context.Context, p turnPlan) (agents.Outcome, error) {
 	spec := a.spec()
-	req := a.request(session, prompt)
+	req := a.request(p.session, p.prompt)
 	adapter := a.adapter()
 	cmd, err := adapter.Command(req)
 	if err != nil {
 		return agents.Outcome{Reason: agents.Failed, Problem: configProblem(err)}, nil
 	}
 	launch := a.launch(&spec, cmd, req)
+	launch.For = p.purpose
 	if err := a.write(spec, cmd, launch); err != nil {
 		return agents.Outcome{}, err
 	}
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
-	tr := agents.NewTranslator(adapter.Dialog(req), a.envelope(a.task.Attempt, session.ID), a.x.Now, func(e agents.Event) {
+	tr := agents.NewTranslator(adapter.Dialog(req), a.envelope(a.task.Attempt, p.session.ID), a.x.Now, func(e agents.Event) {
 		if err := a.x.recorder.record(e); err != nil {
 			watch.cancel(err) // work that cannot be recorded must not go on
 		}

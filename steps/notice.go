@@ -1,0 +1,23 @@
+package steps
+
+import "flow/agents"
+
+// The subtypes of the system events that flow itself reports about an attempt.
+const (
+	noticeCheck = "check"
+)
+
+// notice records an event of flow's own about the attempt: something that its agent did
+// not do, and that whoever reads the events should know.
+func (a *attempt) notice(subtype, message string) {
+	now := a.x.Now().UTC()
+	body := agents.System{Subtype: subtype, Message: message}
+	_ = a.x.recorder.record(agents.Event{ // Exec returns the error
+		Type: body.Type(), SessionID: a.result.Session, Time: now, AgentType: a.x.Plan.Agents[a.step.Agent].Use,
+		Run: a.x.RunID, Step: a.task.Path, Attempt: a.task.Attempt, Body: body,
+	})
+}
+
+// isNotice reports whether an event of this type that stands in no native file is a
+// notice. Others are those with which a translator ends the stream of a process.
+func isNotice(eventType string) bool { return eventType == agents.System{}.Type() }
