@@ -38,7 +38,7 @@ func (a *app) report(err error) int {
 	case errors.As(err, &exit):
 		return exit.code
 	case errors.As(err, &invalid):
-		pipeline.Format(a.stderr, invalid, a.source(invalid))
+		a.explain(invalid)
 		return exitUsage
 	case errors.As(err, &preflight):
 		fmt.Fprintf(a.stderr, "flow: %v\n", preflight)

@@ -83,20 +83,27 @@ func (a *app) run(file string, f runFlags) error {
 	return e.runAndClose()
 }
 
-// load reads a pipeline and everything that can be known to be wrong with it.
+// load reads a pipeline and prints what it warns of.
 func (a *app) load(file string) (*pipeline.Plan, []byte, error) {
+	plan, warnings, err := check(file)
+	a.warn(warnings)
+	if err != nil {
+		return nil, nil, err
+	}
+	source, err := os.ReadFile(file)
+	return plan, source, err
+}
+
+// check reads a pipeline and finds everything that can be known to be wrong with it.
+func check(file string) (*pipeline.Plan, []pipeline.Warning, error) {
 	plan, warnings, err := pipeline.Load(file, languageOptions())
 	if err != nil {
 		return nil, nil, fileError(file, err)
 	}
-	for _, w := range warnings {
-		fmt.Fprintln(a.stderr, w)
-	}
 	if errs := steps.Check(plan, adapters()); len(errs) > 0 {
-		return nil, nil, errs
+		return nil, warnings, errs
 	}
-	source, err := os.ReadFile(file)
-	return plan, source, err
+	return plan, warnings, nil
 }
 
 // fileError makes a pipeline that cannot be opened a mistake of the command line.
@@ -105,18 +112,6 @@ func fileError(file string, err error) error {
 		return err
 	}
 	return usageError{fmt.Errorf("%w\nhint: is %s the pipeline's path?", err, file)}
-}
-
-// source is the text that the errors point into, or nil when it cannot be read.
-func (a *app) source(errs pipeline.Errors) []byte {
-	if len(errs) == 0 {
-		return nil
-	}
-	text, err := os.ReadFile(errs[0].File)
-	if err != nil {
-		return nil
-	}
-	return text
 }
 
 // languageOptions tells the language which agents there are and what they can do.

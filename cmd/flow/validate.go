@@ -1,33 +1,89 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
+
+	"flow/pipeline"
 )
 
-func (a *app) validateCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "validate FILE...",
-		Short: "Check pipelines without running anything",
-		Long:  "validate finds every mistake in the pipelines at once, each with its place and what would be right.",
-		Args:  arguments(1, 1000, "pipeline files"),
-		RunE:  func(_ *cobra.Command, args []string) error { return a.validate(args) },
-	}
+type validateFlags struct {
+	strict bool
+	output string
 }
 
-func (a *app) validate(files []string) error {
+func (a *app) validateCommand() *cobra.Command {
+	var f validateFlags
+	cmd := &cobra.Command{
+		Use:   "validate FILE...",
+		Short: "Check pipelines without running anything",
+		Long: "validate finds every mistake in the pipelines at once, each with its place and what would be right.\n" +
+			"Warnings are of what is allowed and most likely not meant. With -o json standard output gets one list of\n" +
+			"{file, line, col, severity, message, hint}, empty when all is well.",
+		Args: arguments(1, 1000, "pipeline files"),
+		RunE: func(_ *cobra.Command, args []string) error { return a.validate(args, f) },
+	}
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "warnings are mistakes: exit status 2")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "text", "text or json")
+	return cmd
+}
+
+func (a *app) validate(files []string, f validateFlags) error {
+	if err := oneOf("--output", f.output, "text", "json"); err != nil {
+		return err
+	}
+	if f.output == "json" {
+		return a.validateJSON(files, f.strict)
+	}
 	code := 0
 	for _, file := range files {
-		plan, _, err := a.load(file)
-		if err != nil {
+		plan, warnings, err := check(file)
+		a.warn(warnings)
+		switch {
+		case err != nil:
 			code = max(code, a.report(err))
-			continue
+		case f.strict && len(warnings) > 0:
+			code = max(code, exitUsage)
+		default:
+			fmt.Fprintf(a.stdout, "%s: valid, %s\n", file, plural(stepCount(plan), "step"))
 		}
-		fmt.Fprintf(a.stdout, "%s: valid, %s\n", file, plural(stepCount(plan), "step"))
 	}
-	if code != 0 {
-		return exitError{code}
+	return exited(code)
+}
+
+// exited is an exit status that was explained already, or nil for 0.
+func exited(code int) error {
+	if code == 0 {
+		return nil
 	}
-	return nil
+	return exitError{code}
+}
+
+func (a *app) validateJSON(files []string, strict bool) error {
+	all := []problem{}
+	code := 0
+	for _, file := range files {
+		_, warnings, err := check(file)
+		for _, w := range warnings {
+			all = append(all, newProblem(pipeline.Error(w), "warning"))
+		}
+		if err != nil || strict && len(warnings) > 0 {
+			code = exitUsage
+		}
+		var invalid pipeline.Errors
+		if !errors.As(err, &invalid) && err != nil {
+			msg, hint, _ := strings.Cut(err.Error(), "\nhint: ")
+			all = append(all, problem{File: file, Severity: "error", Message: msg, Hint: hint})
+		}
+		for _, e := range invalid {
+			all = append(all, newProblem(e, "error"))
+		}
+	}
+	if err := printJSON(a.stdout, all); err != nil {
+		return err
+	}
+	return exited(code)
 }
