@@ -70,7 +70,7 @@ func (a *app) root() *cobra.Command {
 		return usageError{fmt.Errorf("%w\nhint: flow %s --help lists the flags", err, cmd.Name())}
 	})
 	root.AddCommand(
-		a.runCommand(), a.resumeCommand(), a.validateCommand(),
+		a.runCommand(), a.resumeCommand(), a.validateCommand(), a.graphCommand(),
 		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.outputCommand(), a.sessionsCommand(),
 		a.agentsCommand(), a.translateCommand(), a.schemaCommand(), a.versionCommand(),
 	)
