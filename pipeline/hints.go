@@ -17,11 +17,7 @@ func (l *loader) unknownKey(at *yaml.Node, where string, known []string) {
 	case hint != "":
 		l.failNode(at, hint, "unknown key `%s` in %s", key, where)
 	default:
-		hint := suggest(key, known)
-		if hint == "" {
-			hint = "known keys: " + strings.Join(known, ", ")
-		}
-		l.failNode(at, hint, "unknown key `%s` in %s", key, where)
+		l.failNode(at, orList(suggest(key, known), "known keys: ", known), "unknown key `%s` in %s", key, where)
 	}
 }
 

@@ -35,7 +35,7 @@ func listOf(item schema) schema { return schema{"type": "array", "items": item} 
 func oneOrMore(item schema) schema { return schema{"anyOf": []schema{item, listOf(item)}} }
 
 func mapOf(names string, value schema) schema {
-	return schema{"type": "object", "patternProperties": schema{names: value}, "additionalProperties": false}
+	return schema{"type": "object", "propertyNames": schema{"pattern": names}, "additionalProperties": value}
 }
 
 const (
@@ -137,8 +137,9 @@ func closed(table []key, required ...string) schema {
 	return s
 }
 
-// LanguageSchema is the JSON Schema (draft 2020-12) of a pipeline file, for editors.
-// It knows the keys and the forms of their values; Load knows much more.
+// LanguageSchema is the JSON Schema (draft 2020-12) of a pipeline file, for editors. It
+// is made from the tables by which Load tells known keys from others; what Load knows
+// of values goes much further.
 func LanguageSchema() ([]byte, error) {
 	root := closed(pipelineTable())
 	root["$schema"], root["title"], root["required"] = "https://json-schema.org/draft/2020-12/schema", "flow pipeline", []string{"steps"}
