@@ -45,7 +45,7 @@ func tooLarge(file string, size, limit int) Error {
 // saying where.
 func (l *loader) encoding() bool {
 	src := l.src
-	if bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff}) {
+	if isUTF16(src) {
 		l.fail(Pos{1, 1}, "save the file as UTF-8", "the file is UTF-16")
 		return false
 	}
@@ -71,6 +71,16 @@ func (l *loader) encoding() bool {
 		i += size
 	}
 	return true
+}
+
+// isUTF16 looks for the mark of UTF-16 or, where there is none, for the zeros that it
+// puts beside each letter.
+func isUTF16(src []byte) bool {
+	if len(src) < 4 {
+		return bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff})
+	}
+	even, odd := src[0] == 0 && src[2] == 0, src[1] == 0 && src[3] == 0
+	return even != odd || isUTF16(src[:2])
 }
 
 // invisible warns of characters that make a file read otherwise than it looks.

@@ -153,11 +153,11 @@ func violated(schema []byte, root *yaml.Node) map[string]bool {
 	if err == nil {
 		return out
 	}
-	for _, v := range strings.Split(err.Error(), "; ") {
+	for v := range strings.SplitSeq(err.Error(), "; ") {
 		at, what, _ := strings.Cut(v, ": ")
 		out[strings.TrimSuffix(at, "/")] = true
 		if keys, ok := strings.CutPrefix(what, "unknown "); ok {
-			for _, k := range strings.Split(keys, ", ") {
+			for k := range strings.SplitSeq(keys, ", ") {
 				out[strings.TrimSuffix(at, "/")+"/"+k] = true
 			}
 		}

@@ -75,17 +75,18 @@ func onlyAction(t *parse.Tree) *parse.ActionNode {
 func parseTemplate(p *parsed, functions map[string]any) (*parsed, error) {
 	trees := map[string]*parse.Tree{}
 	p.tree = parse.New("t")
-	if _, err := p.tree.Parse(p.wrote, "", "", trees, functions); err != nil {
+	_, err := p.tree.Parse(p.wrote, "", "", trees, functions)
+	for name, tree := range trees {
+		if tree != p.tree { // it may have the name that we give to ours
+			at := max(0, strings.Index(p.wrote, strconv.Quote(name)))
+			return nil, p.err(parse.Pos(at), "write the text where it is used", "`define` and `block` are not available")
+		}
+	}
+	if err != nil {
 		return nil, p.explain(err, functions)
 	}
 	if p.tree.Root == nil {
 		p.tree.Root = &parse.ListNode{NodeType: parse.NodeList}
-	}
-	for name := range trees {
-		if name != "t" {
-			at := max(0, strings.Index(p.wrote, strconv.Quote(name)))
-			return nil, p.err(parse.Pos(at), "write the text where it is used", "`define` and `block` are not available")
-		}
 	}
 	if err := p.limits(p.tree.Root, 0); err != nil {
 		return nil, err
