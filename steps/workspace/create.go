@@ -1,0 +1,210 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Request describes a workspace to make.
+type Request struct {
+	RunDir string // the run's directory: the workspace goes below it
+	Run    string // the run's id
+	Path   string // the step's
+	Repo   string // the directory that the steps around it work in, absolute
+	Mode   Mode   // Worktree or Copy
+	// Base is what a worktree begins at, a name of a commit; "" is what Repo has now,
+	// with what is not committed.
+	Base string
+	// Copy names untracked files and directories below Repo to take along into a
+	// worktree: paths and globs with *. Each must match something.
+	Copy []string
+	Now  time.Time
+}
+
+// Create makes the workspace, or goes on with making it. Asked again for the same run
+// and step it gives the same workspace, with whatever was done in it since.
+func (g *Git) Create(ctx context.Context, q Request) (*Workspace, error) {
+	w, err := Load(q.RunDir, q.Path, q.Mode)
+	if err != nil {
+		return nil, err
+	}
+	if w == nil {
+		if w, err = g.plan(q); err != nil {
+			return nil, err
+		}
+	}
+	if w.Ready {
+		_, err := g.OpenWorkspace(ctx, w)
+		return w, err
+	}
+	if q.Mode == Copy {
+		return w, g.createCopy(ctx, w)
+	}
+	return w, g.createWorktree(ctx, w, q)
+}
+
+// plan decides where the workspace goes. What is in that place without a record is
+// not ours.
+func (g *Git) plan(q Request) (*Workspace, error) {
+	w := &Workspace{
+		Run: q.Run, Path: q.Path, Mode: q.Mode, Repo: resolved(q.Repo), Branch: BranchName(q.Run, q.Path),
+		Dir: filepath.Join(resolved(q.RunDir), treesDir, fileName(q.Path)), Created: q.Now.UTC().Round(0),
+		file: recordFile(q.RunDir, q.Path, q.Mode),
+	}
+	if q.Mode == Merging {
+		w.Branch, w.Dir = "", w.Dir+"=merge"
+	}
+	if _, err := os.Lstat(w.Dir); !errors.Is(err, fs.ErrNotExist) {
+		return nil, &Error{Msg: w.Dir + " is there already, and not by flow", Hint: "move it away, then resume the run"}
+	}
+	w.Root = w.Dir
+	return w, nil
+}
+
+func (g *Git) createWorktree(ctx context.Context, w *Workspace, q Request) error {
+	repo, err := g.Open(ctx, w.Repo)
+	if err != nil {
+		return err
+	}
+	w.Root = filepath.Join(w.Dir, repo.prefix)
+	if w.Base == "" {
+		if err := repo.base(ctx, w, q.Base); err != nil {
+			return err
+		}
+		if err := repo.freeBranch(ctx, w); err != nil {
+			return err
+		}
+		if err := w.save(); err != nil {
+			return err
+		}
+	}
+	if err := repo.addWorktree(ctx, w); err != nil {
+		return err
+	}
+	if w.Copied, err = takeAlong(ctx, repo.top, w.Dir, repo.prefix, q.Copy); err != nil {
+		return err
+	}
+	w.Ready = true
+	return w.save()
+}
+
+// base decides what the workspace begins at.
+func (r *Repo) base(ctx context.Context, w *Workspace, name string) (err error) {
+	if name != "" {
+		w.Base, err = r.resolve(ctx, name)
+		if err == nil && w.Base == "" {
+			err = &Error{Msg: fmt.Sprintf("the base %q is no commit of the repository", name), Hint: "name a branch, a tag or a commit; a remote branch as origin/NAME"}
+		}
+		return err
+	}
+	head, err := r.head(ctx)
+	if err != nil {
+		return err
+	}
+	w.Base, err = r.snapshotCommit(ctx, head)
+	w.Snapshot = w.Base != head
+	return err
+}
+
+// head returns the commit of HEAD.
+func (r *Repo) head(ctx context.Context) (string, error) {
+	head, err := r.resolve(ctx, "HEAD")
+	if err == nil && head == "" {
+		err = &Error{Msg: "the repository " + r.top + " has no commits yet", Hint: "make a first commit, or use `isolation: copy`"}
+	}
+	return head, err
+}
+
+// snapshotCommit returns a commit of what is there now: head itself if it is the same.
+func (r *Repo) snapshotCommit(ctx context.Context, head string) (string, error) {
+	tree, err := r.Snapshot(ctx)
+	if err != nil {
+		return "", err
+	}
+	committed, err := r.treeOf(ctx, head)
+	if err != nil || committed == tree {
+		return head, err
+	}
+	return r.commitTree(ctx, tree, "Changes of the workspace that are not committed", head)
+}
+
+// freeBranch refuses a branch of the workspace's name that flow did not make.
+func (r *Repo) freeBranch(ctx context.Context, w *Workspace) error {
+	if w.Branch == "" {
+		return nil
+	}
+	if ok, err := r.holds(ctx, "check-ref-format", "--branch", w.Branch); err != nil || !ok {
+		return errors.Join(err, &Error{Msg: fmt.Sprintf("%q cannot be the name of a branch", w.Branch), Hint: "choose another run id"})
+	}
+	at, err := r.resolve(ctx, branchRef(w.Branch))
+	if err != nil || at == "" || at == w.Base {
+		return err
+	}
+	return &Error{Msg: "the branch " + w.Branch + " exists already", Hint: "another state directory had a run of this id; choose another, or: git branch -D " + w.Branch}
+}
+
+func branchRef(branch string) string { return "refs/heads/" + branch }
+
+// addWorktree makes the branch and the worktree anew: a worktree that was not made to
+// its end holds nothing.
+func (r *Repo) addWorktree(ctx context.Context, w *Workspace) error {
+	if err := r.dropWorktree(ctx, w); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(w.Dir), 0o700); err != nil {
+		return err
+	}
+	add := []string{"worktree", "add", "--quiet", "--detach", "--", w.Dir, w.Base}
+	if w.Branch != "" {
+		if _, err := r.do(ctx, call{args: []string{"update-ref", branchRef(w.Branch), w.Base}}); err != nil {
+			return err
+		}
+		add = []string{"worktree", "add", "--quiet", "--", w.Dir, w.Branch}
+	}
+	if _, err := r.do(ctx, call{args: add}); err != nil {
+		return err
+	}
+	tree, err := r.git.Open(ctx, w.Dir)
+	if err != nil {
+		return err
+	}
+	w.GitDir = tree.gitDir
+	_, err = r.do(ctx, call{args: []string{"worktree", "lock", "--reason", "flow run " + w.Run + ", step " + w.Path, "--", w.Dir}})
+	return err
+}
+
+// dropWorktree removes a worktree with what is in it, and what git knows of it.
+func (r *Repo) dropWorktree(ctx context.Context, w *Workspace) error {
+	// Twice --force: it is locked. It may also be unknown, which is just as well.
+	if _, err := r.run(ctx, call{args: []string{"worktree", "remove", "--force", "--force", "--", w.Dir}}); err != nil {
+		return err
+	}
+	return removeTree(w.Dir)
+}
+
+// removeTree removes a directory, also where directories in it may not be written:
+// module caches make theirs so.
+func removeTree(dir string) error {
+	err := os.RemoveAll(dir)
+	if err == nil || !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
+		if e != nil && e.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
+}
+
+// message is the first line of what flow commits for a step.
+func message(text, path string) string {
+	return strings.TrimSpace(text) + "\n\nFlow-Step: " + path
+}

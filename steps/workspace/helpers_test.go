@@ -1,0 +1,220 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// execRunner runs git as a child of the test. Its commits have a fixed time, so that
+// equal work has equal ids.
+type execRunner struct{}
+
+func (execRunner) Run(ctx context.Context, c Cmd) (Out, error) {
+	cmd := exec.CommandContext(ctx, "git", c.Args...)
+	cmd.Dir, cmd.Env = c.Dir, append(c.Env, "GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000")
+	cmd.Stdin = bytes.NewReader(c.Stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if c.Stdout != "" {
+		f, err := os.OpenFile(c.Stdout, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return Out{}, err
+		}
+		defer f.Close()
+		cmd.Stdout = f
+	}
+	err := cmd.Run()
+	out := Out{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.Bytes(), Stderr: stderr.String()}
+	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+		out.Err = err
+	}
+	return out, nil
+}
+
+var errKilled = errors.New("killed")
+
+// faultyRunner fails once, at the call numbered at: before git runs or, with after,
+// when it has run. All calls behind that fail too, as those of a dead flow would.
+type faultyRunner struct {
+	at, calls int
+	after     bool
+}
+
+func (f *faultyRunner) Run(ctx context.Context, c Cmd) (Out, error) {
+	f.calls++
+	if f.calls < f.at {
+		return execRunner{}.Run(ctx, c)
+	}
+	if f.calls == f.at && f.after {
+		_, err := execRunner{}.Run(ctx, c)
+		return Out{}, errors.Join(err, errKilled)
+	}
+	return Out{}, errKilled
+}
+
+// A lab is a repository, a run's directory and a Git.
+type lab struct {
+	t       *testing.T
+	dir     string // resolved
+	repo    string // the workspace
+	runDir  string
+	git     *Git
+	environ []string
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := emptyLab(t)
+	l.sh(l.repo, "git init -q -b main .")
+	l.write("a.txt", "one\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n")
+	l.write("dir/b.txt", "b\n")
+	l.write(".gitignore", "*.log\n/.env\n")
+	l.sh(l.repo, "git add -A && git commit -q -m first")
+	return l
+}
+
+// emptyLab has a directory in place of the repository.
+func emptyLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{t: t, dir: resolved(t.TempDir())}
+	l.repo, l.runDir = filepath.Join(l.dir, "repo"), filepath.Join(l.dir, "state", "r1")
+	l.environ = []string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + l.dir, "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000",
+	}
+	l.write("../.gitconfig", "[user]\n\tname = Test\n\temail = test@example.org\n[protocol \"file\"]\n\tallow = always\n")
+	l.mkdir(l.runDir)
+	l.mkdir(l.repo)
+	l.git = l.with(execRunner{})
+	t.Cleanup(func() { _ = removeTree(l.dir) })
+	return l
+}
+
+func (l *lab) with(r Runner) *Git {
+	return New(Options{Runner: r, Environ: l.environ, Scratch: filepath.Join(l.runDir, "tmp"), Exclude: []string{filepath.Dir(l.runDir)}})
+}
+
+func (l *lab) check(err error) {
+	l.t.Helper()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) mkdir(dir string) { l.t.Helper(); l.check(os.MkdirAll(dir, 0o755)) }
+
+// write writes a file of the workspace.
+func (l *lab) write(name, text string) { l.t.Helper(); l.writeIn(l.repo, name, text) }
+
+func (l *lab) writeIn(dir, name, text string) {
+	l.t.Helper()
+	file := filepath.Join(dir, name)
+	l.mkdir(filepath.Dir(file))
+	l.check(os.WriteFile(file, []byte(text), 0o644))
+}
+
+// sh runs a script in dir and returns what it printed.
+func (l *lab) sh(dir, script string) string {
+	l.t.Helper()
+	cmd := exec.Command("sh", "-euc", script)
+	cmd.Dir, cmd.Env = dir, l.environ
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		l.t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return string(out)
+}
+
+func (l *lab) request(path string) Request {
+	return Request{RunDir: l.runDir, Run: "r1", Path: path, Repo: l.repo, Mode: Worktree, Now: time.Unix(1700000000, 0)}
+}
+
+func (l *lab) create(path string) *Workspace {
+	l.t.Helper()
+	w, err := l.git.Create(l.t.Context(), l.request(path))
+	l.check(err)
+	return w
+}
+
+func (l *lab) commit(w *Workspace) *Committed {
+	l.t.Helper()
+	c, err := l.git.Commit(l.t.Context(), w, "Work of "+w.Path)
+	l.check(err)
+	return c
+}
+
+func (l *lab) open(dir string) *Repo {
+	l.t.Helper()
+	r, err := l.git.Open(l.t.Context(), dir)
+	l.check(err)
+	return r
+}
+
+// files lists a tree of files with what is in them, without `.git`.
+func files(dir string) string {
+	var b strings.Builder
+	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.Name() == ".git" {
+			if e != nil && e.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		rel, _ := filepath.Rel(dir, name)
+		switch {
+		case e.Type()&fs.ModeSymlink != 0:
+			to, _ := os.Readlink(name)
+			fmt.Fprintf(&b, "%s -> %s\n", rel, to)
+		case e.Type().IsRegular():
+			data, _ := os.ReadFile(name)
+			info, _ := e.Info()
+			fmt.Fprintf(&b, "%s %o %q\n", rel, info.Mode().Perm(), data)
+		}
+		return nil
+	})
+	return b.String()
+}
+
+// everyFault asks for an operation, fails it at each of its git calls in turn, before
+// and after, and asks again: what it leaves must be what it leaves undisturbed.
+func everyFault(t *testing.T, prepare func(*lab), operate func(*lab, *Git) error, describe func(*lab) string) {
+	t.Helper()
+	l := newLab(t)
+	prepare(l)
+	l.check(operate(l, l.git))
+	want := describe(l)
+	for _, after := range []bool{false, true} {
+		for at, done := 1, false; !done; at++ {
+			t.Run(fmt.Sprintf("call %d after %v", at, after), func(t *testing.T) {
+				l := newLab(t)
+				prepare(l)
+				err := operate(l, l.with(&faultyRunner{at: at, after: after}))
+				if done = err == nil; done {
+					return
+				}
+				if !errors.Is(err, errKilled) {
+					t.Fatalf("the failure was taken for another: %v", err)
+				}
+				l.check(operate(l, l.with(execRunner{})))
+				if got := describe(l); got != want {
+					t.Errorf("got\n%s\nwant\n%s", got, want)
+				}
+				if left := leftovers(filepath.Join(l.runDir, "tmp")); len(left) > 0 {
+					t.Errorf("left behind: %q", left)
+				}
+			})
+			if at > 200 {
+				t.Fatal("the operation never ends")
+			}
+		}
+	}
+}

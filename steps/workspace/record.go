@@ -1,0 +1,170 @@
+package workspace
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Mode is how a workspace came to be.
+type Mode string
+
+// The modes.
+const (
+	Worktree Mode = "worktree" // a git worktree on a branch of its own
+	Copy     Mode = "copy"     // a copy of the directory, with a git directory that only flow knows
+	Merging  Mode = "merge"    // a worktree without a branch, in which branches are merged
+)
+
+// A Workspace is the record of an isolated workspace, kept as JSON in the run's
+// directory. It is on the disk before the workspace is begun.
+type Workspace struct {
+	Run  string `json:"run"`
+	Path string `json:"path"` // of the step
+	Mode Mode   `json:"mode"`
+	Repo string `json:"repo"` // the directory it was made from, absolute
+	// Dir is where it begins, absolute; Root is what corresponds to Repo, which may be a
+	// directory further down: where steps work.
+	Dir  string `json:"dir"`
+	Root string `json:"root"`
+	// Branch has its commits. Of a copy it is in GitDir, where nobody else sees it.
+	Branch string `json:"branch,omitempty"`
+	Base   string `json:"base,omitempty"` // the commit it began at; "" until that is known
+	// Snapshot says that Base was made for the workspace, of changes that were not
+	// committed.
+	Snapshot bool     `json:"snapshot,omitempty"`
+	GitDir   string   `json:"gitDir,omitempty"` // absolute; "" until it is ready
+	Copied   []string `json:"copied,omitempty"` // below Dir, with slashes: taken along, never committed
+	Ready    bool     `json:"ready,omitempty"`  // it was made to its end
+	// MergedTip is the commit of Branch that went into the commit MergedAs, should its
+	// history not show it.
+	MergedTip string    `json:"mergedTip,omitempty"`
+	MergedAs  string    `json:"mergedAs,omitempty"`
+	Created   time.Time `json:"created"`
+
+	file string // of the record
+}
+
+// The directories of a run that this package uses.
+const (
+	treesDir   = "worktrees"
+	recordsDir = "workspaces"
+	recordExt  = ".json"
+)
+
+// BranchName returns the branch of the workspace of a step.
+func BranchName(run, path string) string {
+	name := "flow/" + run + "/" + strings.ReplaceAll(path, ".", "-")
+	const most = 100
+	if len(name) > most || strings.HasSuffix(run, ".lock") || strings.HasSuffix(run, ".") {
+		sum := sha256.Sum256([]byte(name))
+		return fmt.Sprintf("flow/%x", sum[:16])
+	}
+	return name
+}
+
+// fileName is a step's path as the name of a file.
+func fileName(path string) string {
+	const most, keep = 200, 150
+	if len(path) <= most {
+		return path
+	}
+	sum := sha256.Sum256([]byte(path))
+	return fmt.Sprintf("%s=%x", path[:keep], sum[:8])
+}
+
+func recordFile(runDir, path string, mode Mode) string {
+	name := fileName(path)
+	if mode == Merging {
+		name += "=merge"
+	}
+	return filepath.Join(runDir, recordsDir, name+recordExt)
+}
+
+// Load returns the record of a step's workspace, nil if it has none. Merging asks for
+// that in which the step merged others.
+func Load(runDir, path string, mode Mode) (*Workspace, error) {
+	w, err := read(recordFile(runDir, path, mode))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return w, err
+}
+
+// List returns the records of a run, by the paths of the steps.
+func List(runDir string) ([]*Workspace, error) {
+	dir := filepath.Join(runDir, recordsDir)
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var all []*Workspace
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), recordExt) {
+			continue
+		}
+		w, err := read(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	slices.SortFunc(all, func(a, b *Workspace) int { return strings.Compare(a.Path+string(a.Mode), b.Path+string(b.Mode)) })
+	return all, nil
+}
+
+func read(file string) (*Workspace, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	w := &Workspace{file: file}
+	if err := json.Unmarshal(data, w); err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", file, err)
+	}
+	return w, nil
+}
+
+// save writes the record, in one step and durably.
+func (w *Workspace) save() error { return saveJSON(w.file, w) }
+
+func saveJSON(file string, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	dir := filepath.Dir(file)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(data, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
