@@ -62,21 +62,15 @@ func putBlob(dir string, data []byte) (string, error) {
 }
 
 func storeBlob(blobs, name string, data []byte) error {
-	shard := filepath.Dir(name)
-	for _, dir := range []string{filepath.Dir(shard), shard} {
-		if err := mkdir(dir); err != nil {
-			return err
-		}
-	}
 	temp := filepath.Join(blobs, tempName(blobTemp))
 	err := writeFile(temp, data)
 	if err == nil {
-		err = os.Rename(temp, name)
+		err = placeBlob(blobs, temp, name)
 	}
 	if err != nil {
 		return errors.Join(err, removeTemp(temp))
 	}
-	return syncAll(shard, filepath.Dir(shard), blobs)
+	return nil
 }
 
 func removeTemp(name string) error {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -601,6 +602,34 @@ func TestBlobs(t *testing.T) {
 		if _, err := r.Blob(ref); err == nil {
 			t.Errorf("%q was accepted", ref)
 		}
+	}
+	if left := withPrefix(filepath.Join(r.Dir(), blobsDir), blobTemp); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestBlobStreams(t *testing.T) {
+	r := createRun(t, openStore(t), "a")
+	want, err := r.PutBlob([]byte("abc"))
+	must(t, err)
+	ref, size, err := r.PutBlobFrom(strings.NewReader("abc"))
+	if must(t, err); ref != want || size != 3 {
+		t.Errorf("%q of %d bytes, want %q", ref, size, want)
+	}
+	var got strings.Builder
+	if err := r.CopyBlob(&got, ref); err != nil || got.String() != "abc" {
+		t.Errorf("%q, %v", got.String(), err)
+	}
+	if _, _, err := r.PutBlobFrom(iotest.ErrReader(errors.New("gone"))); err == nil {
+		t.Error("what could not be read was stored")
+	}
+	mustWrite(t, filepath.Join(r.Dir(), "blobs/sha256/ba", ref[len("sha256:ba"):]), []byte("abd"))
+	var bad *CorruptError
+	if err := r.CopyBlob(&got, ref); !errors.As(err, &bad) {
+		t.Errorf("damaged: %v", err)
+	}
+	if err := r.CopyBlob(&got, "../x"); err == nil {
+		t.Error("a path passes for a reference")
 	}
 	if left := withPrefix(filepath.Join(r.Dir(), blobsDir), blobTemp); len(left) > 0 {
 		t.Errorf("left: %q", left)

@@ -60,7 +60,7 @@ func (a *attempt) settle(ctx context.Context, out agents.Outcome) (dag.Fact, err
 		}
 		a.result.Text = text
 		if out.Reason != agents.Completed {
-			return a.ended(out), nil
+			return a.ended(out)
 		}
 		next, fact, err := a.accept(ctx, out)
 		if next == nil || err != nil {
@@ -78,36 +78,31 @@ func (a *attempt) settle(ctx context.Context, out agents.Outcome) (dag.Fact, err
 func (a *attempt) accept(ctx context.Context, out agents.Outcome) (*turnPlan, dag.Fact, error) {
 	output, err := a.answer(out)
 	if err != nil {
-		next, fact := a.repair(out, err)
-		return next, fact, nil
+		return a.repair(out, err)
 	}
 	if a.result.Output, err = store(a.x.Store, string(output)); err != nil {
 		return nil, dag.Fact{}, err
 	}
 	if a.step.Check == nil {
-		return a.finished(ctx)
+		fact, err := a.finished()
+		return nil, fact, err
 	}
 	a.repaired, a.result.Answered = false, true
 	return a.checked(ctx, out)
 }
 
 // repair gives an answer that does not match the schema back to the agent, once.
-func (a *attempt) repair(out agents.Outcome, violations error) (*turnPlan, dag.Fact) {
+func (a *attempt) repair(out agents.Outcome, violations error) (*turnPlan, dag.Fact, error) {
 	if a.repaired || out.SessionID == "" {
-		return nil, a.failed(&agents.Problem{
+		fact, err := a.unfinished(&agents.Problem{
 			Agent: a.step.Agent, Cause: agents.CauseSchema,
 			Message: "the answer does not match the output schema: " + violations.Error(),
 			Hint:    "say in the prompt what each field means, or loosen the schema",
 		})
+		return nil, fact, err
 	}
 	a.repaired = true
-	return &turnPlan{session: a.resume(out.SessionID), prompt: repairPrompt(violations), purpose: forSchema}, dag.Fact{}
-}
-
-// finished is the fact of a step whose work is done and has passed.
-func (a *attempt) finished(context.Context) (*turnPlan, dag.Fact, error) {
-	a.result.Answered = false
-	return nil, a.succeeded(), nil
+	return &turnPlan{session: a.resume(out.SessionID), prompt: repairPrompt(violations), purpose: forSchema}, dag.Fact{}, nil
 }
 
 // answer returns the validated output, or nil when the step has no schema.
@@ -151,18 +146,18 @@ func (a *attempt) took(out agents.Outcome) {
 }
 
 // ended is the fact of an outcome that is no success.
-func (a *attempt) ended(out agents.Outcome) dag.Fact {
+func (a *attempt) ended(out agents.Outcome) (dag.Fact, error) {
 	problem := agents.Problem{Agent: a.step.Agent, Cause: agents.CauseUnknown, Message: "the agent ended without success"}
 	if out.Problem != nil {
 		problem = *out.Problem
 	}
 	if problem.Cause == agents.CauseCancelled && a.why == agents.IntentCancel {
-		return a.stopped(a.reason)
+		return a.stopped(a.reason), nil
 	}
 	if problem.Cause == agents.CauseTimeout && problem.Hint == "" {
 		problem.Hint = a.timeoutHint()
 	}
-	return a.failed(&problem)
+	return a.unfinished(&problem)
 }
 
 // timeoutHint says which of the step's limits ended it, "" if neither did.

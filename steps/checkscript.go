@@ -26,11 +26,14 @@ func (a *attempt) checked(ctx context.Context, out agents.Outcome) (*turnPlan, d
 	case err != nil:
 		return nil, dag.Fact{}, err
 	case problem != nil:
-		return nil, a.checkBroken(problem), nil
+		fact, err := a.checkBroken(problem)
+		return nil, fact, err
 	case failure == nil:
-		return a.finished(ctx)
+		fact, err := a.finished()
+		return nil, fact, err
 	case a.checks >= a.step.Check.Max || out.SessionID == "":
-		return nil, a.failed(a.checkProblem(failure.why)), nil
+		fact, err := a.unfinished(a.checkProblem(failure.why))
+		return nil, fact, err
 	}
 	prompt, err := a.checkPrompt(*failure)
 	if err != nil {
@@ -42,11 +45,11 @@ func (a *attempt) checked(ctx context.Context, out agents.Outcome) (*turnPlan, d
 }
 
 // checkBroken is the fact of a check that came to no verdict.
-func (a *attempt) checkBroken(p *agents.Problem) dag.Fact {
+func (a *attempt) checkBroken(p *agents.Problem) (dag.Fact, error) {
 	if p.Cause == agents.CauseCancelled {
-		return a.stopped(p.Message)
+		return a.stopped(p.Message), nil
 	}
-	return a.failed(p)
+	return a.unfinished(p)
 }
 
 func (a *attempt) checkProblem(why string) *agents.Problem {

@@ -10,6 +10,26 @@ import (
 	"flow/pipeline/dag"
 )
 
+// finished is the fact of a step whose work is done and has passed: it succeeded, if it
+// left the artifacts that it was to leave.
+func (a *attempt) finished() (dag.Fact, error) {
+	a.result.Answered = false
+	problem, err := a.keepArtifacts()
+	if problem != nil {
+		return a.failed(problem), err
+	}
+	return a.succeeded(), err
+}
+
+// unfinished is the fact of a step whose process failed. What it left of its artifacts is
+// kept, for whoever wants to know why.
+func (a *attempt) unfinished(p *agents.Problem) (dag.Fact, error) {
+	if _, err := a.keepArtifacts(); err != nil {
+		return dag.Fact{}, err
+	}
+	return a.failed(p), nil
+}
+
 // succeeded is the fact of a verified result.
 func (a *attempt) succeeded() dag.Fact {
 	return dag.Fact{Kind: dag.Succeeded, Result: a.charged()}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -177,6 +178,15 @@ func (s *fakeStore) PutBlob(data []byte) (string, error) {
 	ref := fmt.Sprintf("sha256:%x", sha256.Sum256(data))
 	s.blobs[ref] = bytes.Clone(data)
 	return ref, nil
+}
+
+func (s *fakeStore) PutBlobFrom(src io.Reader) (string, int64, error) {
+	data, err := io.ReadAll(src)
+	if err != nil {
+		return "", 0, err
+	}
+	ref, err := s.PutBlob(data)
+	return ref, int64(len(data)), err
 }
 
 func (s *fakeStore) Blob(ref string) ([]byte, error) {

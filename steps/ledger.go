@@ -58,7 +58,7 @@ func (l *ledger) note(f dag.Fact) error {
 		a.failures = 0
 	case dag.Failed:
 		a.failures++
-	case dag.Succeeded, dag.Stopped, dag.Opened, dag.Skipped, dag.Lost:
+	case dag.Succeeded, dag.Stopped, dag.Opened, dag.Continued, dag.Skipped, dag.Lost, dag.Suspended, dag.Updated:
 	}
 	if len(f.Result) > 0 {
 		l.settle(a, f.Attempt, result)

@@ -35,6 +35,8 @@ type Result struct {
 	Stderr string  `json:"stderr,omitempty"`
 	Exit   *int    `json:"exit,omitempty"`
 
+	Artifacts Content `json:"artifacts,omitzero"` // a JSON list of Artifact
+
 	Error string `json:"error,omitempty"`
 	Cause string `json:"cause,omitempty"`
 	Hint  string `json:"hint,omitempty"`

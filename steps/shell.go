@@ -95,27 +95,29 @@ func (a *attempt) shellFact(ctx context.Context, stdout string, res proc.Result)
 	case problem.Cause == agents.CauseCancelled:
 		return a.stopped(problem.Message), nil
 	default:
-		return a.failed(problem), nil
+		return a.unfinished(problem)
 	}
 }
 
 // shellOutput validates what the script printed, where the step has a schema.
 func (a *attempt) shellOutput(text string) (dag.Fact, error) {
 	if len(a.step.Output) == 0 {
-		return a.succeeded(), nil
+		return a.finished()
 	}
 	output, err := agents.ParseAnswer(text)
 	if err == nil {
 		err = pipeline.ValidateJSON(a.step.Output, output)
 	}
 	if err != nil {
-		return a.failed(&agents.Problem{
+		return a.unfinished(&agents.Problem{
 			Cause: agents.CauseSchema, Message: "what the script printed does not match the output schema: " + err.Error(),
 			Hint: "print one JSON value on standard output, and everything else on standard error",
-		}), nil
+		})
 	}
-	a.result.Output, err = store(a.x.Store, string(output))
-	return a.succeeded(), err
+	if a.result.Output, err = store(a.x.Store, string(output)); err != nil {
+		return dag.Fact{}, err
+	}
+	return a.finished()
 }
 
 // shellProblem says why the script did not succeed, nil if it did. A script that

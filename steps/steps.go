@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,6 +35,7 @@ type Store interface {
 	Dir() string
 	Append(ctx context.Context, typ string, data any, sync bool) error
 	AppendEvents(lines []byte) error
+	PutBlobFrom(src io.Reader) (ref string, size int64, err error)
 	AttemptPath(label, ext string) string
 }
 

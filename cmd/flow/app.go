@@ -71,7 +71,7 @@ func (a *app) root() *cobra.Command {
 	})
 	root.AddCommand(
 		a.runCommand(), a.resumeCommand(), a.validateCommand(), a.graphCommand(),
-		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.outputCommand(), a.sessionsCommand(),
+		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(),
 		a.agentsCommand(), a.translateCommand(), a.schemaCommand(), a.versionCommand(),
 	)
 	return root
