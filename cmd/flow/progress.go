@@ -126,6 +126,10 @@ func (p *progress) event(e agents.Event) {
 		p.step("·", e.Step, string(b.ChangeType)+" "+b.FilePath)
 	case agents.Retry:
 		p.step("·", e.Step, "the agent tries again: "+b.Message)
+	case agents.System:
+		if e.Native == nil { // flow's own word
+			p.step("·", e.Step, b.Subtype+": "+b.Message)
+		}
 	case agents.RateLimit:
 		if b.Status != "allowed" {
 			p.step("·", e.Step, "rate limit: "+b.Status)
