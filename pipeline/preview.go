@@ -30,6 +30,23 @@ func (r *Renderer) PreviewValue(t Text, d Data) (value any, known bool, err erro
 	return e.value, true, err
 }
 
+// KnownValues returns what the values that a template names are, by their source such
+// as .inputs.path, as far as d has them.
+func (r *Renderer) KnownValues(t Text, d Data) map[string]any {
+	p, err := parseText(t, r.parser)
+	if err != nil || literal(t.Src) {
+		return nil // Preview says why
+	}
+	v := previewer{data: d}
+	found := map[string]any{}
+	for _, u := range readUses(p).uses {
+		if value, ok := v.lookup(u.path); ok {
+			found["."+strings.Join(u.path, ".")] = value
+		}
+	}
+	return found
+}
+
 func (r *Renderer) preview(t Text, d Data, parse func(Text, map[string]any) (*parsed, error), e *execution) (known bool, err error) {
 	unknown := map[string]bool{}
 	for {
@@ -211,21 +228,22 @@ func literalFile(c *parse.CommandNode) bool {
 // known reports whether the data has a value at a path. A root is not one value of
 // which all could be known.
 func (v *previewer) known(path []string) bool {
-	if len(path) == 0 {
-		return false
-	}
-	value, ok := v.data[path[0]]
-	if _, root := value.(map[string]any); !ok || root && len(path) == 1 {
-		return false
-	}
-	for _, key := range path[1:] {
+	_, found := v.lookup(path)
+	return found
+}
+
+// lookup follows a path through the data, up to where it would be an error to go on.
+func (v *previewer) lookup(path []string) (value any, found bool) {
+	value = map[string]any(v.data)
+	for i, key := range path {
 		inside, ok := value.(map[string]any)
 		if !ok {
-			return true // the error is not a matter of what is known
+			return nil, i > 0 // the error is not a matter of what is known
 		}
-		if value, ok = inside[key]; !ok {
-			return false
+		if value, found = inside[key]; !found {
+			return nil, false
 		}
 	}
-	return true
+	_, root := value.(map[string]any)
+	return value, len(path) > 1 || len(path) == 1 && !root
 }

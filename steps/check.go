@@ -48,16 +48,21 @@ func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors
 	return errs
 }
 
+// Ids of sessions that there are not.
+const (
+	checkedID     = "00000000-0000-4000-8000-000000000001"
+	checkedParent = "00000000-0000-4000-8000-000000000002"
+)
+
 // checkedSession stands for the session that the step will have.
 func checkedSession(s pipeline.Session) agents.Session {
-	const one, other = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
 	switch s.Mode {
 	case pipeline.SessionContinue:
-		return agents.Session{Mode: agents.SessionResume, ID: one}
+		return agents.Session{Mode: agents.SessionResume, ID: checkedID}
 	case pipeline.SessionFork:
-		return agents.Session{Mode: agents.SessionFork, ID: one, Parent: other}
+		return agents.Session{Mode: agents.SessionFork, ID: checkedID, Parent: checkedParent}
 	default:
-		return agents.Session{ID: one}
+		return agents.Session{ID: checkedID}
 	}
 }
 

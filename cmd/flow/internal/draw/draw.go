@@ -53,7 +53,7 @@ func New(p *pipeline.Plan) *Graph {
 }
 
 func nodes(prefix string, p *pipeline.Plan, steps []pipeline.Step) []*Node {
-	stages := Stages(steps)
+	stages := pipeline.Stages(steps)
 	all := make([]*Node, len(steps))
 	for i := range steps {
 		s := &steps[i]
@@ -83,31 +83,6 @@ func manyOf(s *pipeline.Step) (parts, int) {
 	return "", 0
 }
 
-// Stages returns, for the steps of one scope by id, the earliest stage in which each
-// can run: 1 for a step without needs, else one more than the latest of them.
-func Stages(steps []pipeline.Step) map[string]int {
-	stages := make(map[string]int, len(steps))
-	byID := make(map[string]*pipeline.Step, len(steps))
-	for i := range steps {
-		byID[steps[i].ID] = &steps[i]
-	}
-	var stage func(s *pipeline.Step) int
-	stage = func(s *pipeline.Step) int {
-		if stages[s.ID] == 0 {
-			latest := 0
-			for _, id := range s.Needs {
-				latest = max(latest, stage(byID[id]))
-			}
-			stages[s.ID] = latest + 1
-		}
-		return stages[s.ID]
-	}
-	for i := range steps {
-		stage(&steps[i])
-	}
-	return stages
-}
-
 // what names the kind of a step and who does it.
 func what(p *pipeline.Plan, s *pipeline.Step) string {
 	switch {
@@ -135,12 +110,12 @@ func Agent(p *pipeline.Plan, profile string) string {
 func Marks(s *pipeline.Step) []string {
 	var marks []string
 	if s.If != nil {
-		marks = append(marks, "if "+Expression(*s.If))
+		marks = append(marks, "if "+expression(*s.If))
 	}
 	if f := s.Foreach; f != nil {
 		mark := "for each of " + shorten(clean(string(f.Items)))
 		if f.List != nil {
-			mark = "for each of " + Expression(*f.List)
+			mark = "for each of " + expression(*f.List)
 		}
 		if f.MaxParallel > 0 {
 			mark += fmt.Sprintf(", at most %d at once", f.MaxParallel)
@@ -148,7 +123,7 @@ func Marks(s *pipeline.Step) []string {
 		marks = append(marks, mark)
 	}
 	if r := s.Repeat; r != nil {
-		mark := fmt.Sprintf("until %s, at most %d rounds", Expression(r.Until), r.Max)
+		mark := fmt.Sprintf("until %s, at most %d rounds", expression(r.Until), r.Max)
 		if r.GoOn {
 			mark += ", then goes on"
 		}
@@ -171,14 +146,8 @@ func contest(c *pipeline.Contest) string {
 	return "vote of " + names + " on " + clean(c.By)
 }
 
-// Expression is a template of one action without its braces, on one line.
-func Expression(t pipeline.Text) string {
-	s := strings.TrimSpace(t.Src)
-	if inner, ok := strings.CutPrefix(s, "{{"); ok && strings.Count(s, "{{") == 1 {
-		s = strings.Trim(strings.TrimSuffix(inner, "}}"), "- \n\t")
-	}
-	return shorten(clean(strings.Join(strings.Fields(s), " ")))
-}
+// expression is the source of a template, fit for a picture.
+func expression(t pipeline.Text) string { return shorten(clean(t.Expression())) }
 
 const maxShown = 60 // characters of an expression
 

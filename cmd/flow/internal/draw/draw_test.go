@@ -2,7 +2,6 @@ package draw_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"flag"
@@ -187,21 +186,5 @@ func wellFormed(t *testing.T, svg []byte) {
 		if e, ok := token.(xml.StartElement); ok && !strings.Contains(" svg title defs marker path rect text polygon ", " "+e.Name.Local+" ") {
 			t.Fatalf("an element %s\n%s", e.Name.Local, svg)
 		}
-	}
-}
-
-// TestStages reads a plan back from JSON, as a run's is, and numbers its stages.
-func TestStages(t *testing.T) {
-	data, err := json.Marshal(nightly())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var plan pipeline.Plan
-	if err := json.Unmarshal(data, &plan); err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]int{"analyze": 1, "fix": 2, "merge": 3, "approve": 4, "publish": 5, "report": 6, "note": 1}
-	if diff := cmp.Diff(want, draw.Stages(plan.Steps)); diff != "" {
-		t.Error(diff)
 	}
 }

@@ -1,0 +1,117 @@
+package steps
+
+import (
+	"cmp"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"flow/agents"
+	"flow/pipeline"
+)
+
+// A PreviewAgent is how an agent would be started for a step.
+type PreviewAgent struct {
+	Profile string   `json:"profile"`
+	Use     string   `json:"use"`
+	Judge   bool     `json:"judge,omitempty"` // it decides between the others
+	Model   string   `json:"model,omitempty"` // "": the agent's choice
+	Command []string `json:"command"`         // the prompt goes to its standard input
+	Env     []string `json:"env,omitempty"`   // names of the variables that the agent itself is given
+	// Sandbox and Approval are what holds, given or by default.
+	Sandbox  string   `json:"sandbox"`
+	Approval string   `json:"approval,omitempty"` // "": edits of files pass within the sandbox
+	Fallback []string `json:"fallback,omitempty"`
+	MaxTurns int      `json:"maxTurns,omitempty"`
+	MaxCost  float64  `json:"maxCostUsd,omitempty"`
+	Problem  string   `json:"problem,omitempty"` // why the agent refuses
+}
+
+const choiceRace = "race"
+
+// What stands in a command line for what only the run will know.
+const (
+	previewScratch = "/‹attempt›"
+	previewHome    = "/‹run›/agents"
+)
+
+// agents previews every agent that a step may start.
+func (v previewer) agents(t texts) []PreviewAgent {
+	s, p := t.p.step, t.p
+	if s.Contest == nil {
+		if s.Agent == "" {
+			return nil
+		}
+		return []PreviewAgent{v.agent(s, p.Prompt, p.Cwd)}
+	}
+	var all []PreviewAgent
+	for _, name := range s.Contest.Agents {
+		candidate := *s
+		candidate.Agent = name
+		all = append(all, v.agent(&candidate, p.Prompt, p.Cwd))
+	}
+	switch c := s.Contest; {
+	case c.Race:
+		p.Choice = choiceRace
+	case c.Judge != nil:
+		p.Choice = "vote by judge"
+		judge := v.agent(c.Judge, "‹the answers›", p.Cwd)
+		judge.Judge = true
+		all = append(all, judge)
+	default:
+		p.Choice = "vote by " + c.By
+	}
+	return all
+}
+
+func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
+	profile := v.plan.Agents[s.Agent]
+	req := profileRequest(profile, v.Workspace)
+	req.Prompt, req.Dir, req.Scratch, req.Schema = cmp.Or(prompt, "‹prompt›"), filepath.Join(v.Workspace, cwd), previewScratch, s.Output
+	req.Session, req.Home = checkedSession(s.Session), filepath.Join(previewHome, profile.Use)
+	if s.Sandbox != "" {
+		req.Sandbox = agents.SandboxMode(s.Sandbox)
+	}
+	a := PreviewAgent{
+		Profile: profile.Name, Use: profile.Use, Model: profile.Model, Fallback: profile.Fallback,
+		Sandbox: cmp.Or(string(req.Sandbox), string(agents.SandboxWorkspaceWrite)), Approval: string(req.Approval),
+		MaxTurns: profile.MaxTurns, MaxCost: profile.MaxCostUSD, Command: profile.Command,
+	}
+	adapter := v.Adapters[profile.Use]
+	if adapter == nil {
+		a.Problem = "this flow does not have the agent " + profile.Use
+		return a
+	}
+	if len(a.Command) == 0 {
+		a.Command = []string{adapter.Info().Executable}
+	}
+	cmd, err := adapter.Command(req)
+	if err != nil {
+		a.Problem = err.Error()
+	}
+	a.Command = slices.Concat(a.Command, sessionNames(s.Session).list(cmd.Args))
+	for _, one := range cmd.Env {
+		name, _, _ := strings.Cut(one, "=")
+		a.Env = append(a.Env, name)
+	}
+	return a
+}
+
+// sessionNames puts words in the place of the sessions that checkedSession made up.
+func sessionNames(s pipeline.Session) words {
+	own := "‹session›"
+	if s.Mode == pipeline.SessionContinue {
+		own = "‹session of " + s.Step + "›"
+	}
+	return words{strings.NewReplacer(checkedID, own, checkedParent, "‹session of "+s.Step+"›")}
+}
+
+type words struct{ *strings.Replacer }
+
+func (w words) list(args []string) []string {
+	out := make([]string, len(args))
+	for i, arg := range args {
+		out[i] = w.Replace(arg)
+	}
+	return out
+}
