@@ -10,7 +10,7 @@ import (
 // a step whose needs are not met, anything after the end.
 //
 // The Attempt of f is that of the Task; Reopened has none, and Lost may leave it out.
-// A Stopped or Reopened with an empty path is about the run itself.
+// A Stopped, Reopened or Updated with an empty path is about the run itself.
 func (m *Machine) Apply(f Fact) error {
 	if f.Path == "" {
 		return m.applyRun(f)
@@ -19,13 +19,20 @@ func (m *Machine) Apply(f Fact) error {
 	if n == nil {
 		return refuse(f, "the plan has no such step")
 	}
-	if why := n.refuses(f); why != "" {
+	if why := m.refuses(n, f); why != "" {
 		return refuse(f, why)
+	}
+	if f.Kind != Reopened {
+		m.admit()
 	}
 	m.note(n, f)
 	m.recount(n)
 	m.within(n)
 	m.settle()
+	if f.Kind != Reopened {
+		m.hold(n)
+		m.settle()
+	}
 	return nil
 }
 
@@ -33,10 +40,17 @@ func refuse(f Fact, why string) error {
 	return fmt.Errorf("%s of %q, attempt %d, cannot follow: %s", f.Kind, f.Path, f.Attempt, why)
 }
 
-// applyRun takes in what happened to the run: it was stopped, or goes on.
+// applyRun takes in what happened to the run: it was stopped, goes on, or follows another
+// plan.
 func (m *Machine) applyRun(f Fact) error {
 	switch {
+	case f.Kind == Updated && f.Attempt < m.floor:
+		return refuse(f, fmt.Sprintf("there is an attempt %d", m.floor))
+	case f.Kind == Updated:
+		m.floor = f.Attempt
+		return nil
 	case f.Kind == Stopped && !m.stopped:
+		m.admit()
 		m.struck++
 	case f.Kind == Reopened && m.stopped:
 		m.struck--
@@ -54,41 +68,98 @@ func (m *Machine) applyRun(f Fact) error {
 }
 
 // refuses says why f cannot be the next fact of n, "" if it can.
-func (n *node) refuses(f Fact) string {
-	if why := n.refusesAttempt(f); why != "" {
+func (m *Machine) refuses(n *node, f Fact) string {
+	if why := m.refusesAttempt(n, f); why != "" {
 		return why
 	}
-	group := n.inner != nil
+	if n.past() {
+		return "what it stands in has ended"
+	}
 	switch f.Kind {
-	case Started:
-		return unless(!group && n.begins(), n)
 	case Opened:
-		return unless(group && n.begins(), n)
-	case Succeeded:
-		return unless(n.running, n)
-	case Failed: // without Started it must be final, or a step could fail for ever
-		return unless(n.running || f.Final && n.begins(), n)
+		return unless(n.form != Single && n.begins(), n.miscounts(f), n)
+	case Continued:
+		return unless(n.form == Loop && n.closing(), n.miscounts(f), n)
 	case Skipped:
-		return unless(n.begins(), n)
-	case Stopped:
-		return unless(n.running || n.begins(), n)
-	case Lost:
-		return unless(n.running || group && n.begins(), n)
-	case Reopened:
-		return unless(n.end != "" && n.end != OK, n)
+		return unless(n.begins(), n.always(), n)
+	case Suspended:
+		return unless(n.running || n.begins(), n.unasked(), n)
+	case Started, Succeeded, Failed, Stopped, Lost, Reopened:
+		return unless(n.allows(f), "", n)
+	case Updated:
+		return "it is about the run"
 	}
 	return "the kind is unknown"
 }
 
-func unless(ok bool, n *node) string {
+// allows says that f can follow, as far as that is a matter of how n stands.
+func (n *node) allows(f Fact) bool {
+	single := n.form == Single
+	switch f.Kind {
+	case Started:
+		return single && n.begins()
+	case Succeeded:
+		return n.running || n.closing()
+	case Failed: // without Started it must be final, or a step could fail for ever
+		return n.running || f.Final && (n.begins() || n.closing())
+	case Stopped:
+		return n.running || n.begins() || n.closing()
+	case Lost:
+		return n.running || !single && (n.begins() || n.closing())
+	case Reopened:
+		return n.end != "" && n.end != OK || n.last == Suspended
+	default:
+		return false
+	}
+}
+
+func unless(ok bool, wrong string, n *node) string {
 	if ok {
-		return ""
+		return wrong
 	}
 	return n.stands()
 }
 
-func (n *node) refusesAttempt(f Fact) string {
-	due := n.attempts
+// miscounts says what is wrong with the Count of f.
+func (n *node) miscounts(f Fact) string {
+	switch {
+	case f.Kind == Continued && f.Count != len(n.inner.nodes)+1:
+		return fmt.Sprintf("round %d is due", len(n.inner.nodes)+1)
+	case n.form == Each && f.Kind == Opened && (f.Count < 0 || f.Count > MaxItems):
+		return fmt.Sprintf("it has %d items, and may have %d", f.Count, MaxItems)
+	}
+	return ""
+}
+
+// always says why n cannot be skipped by its condition.
+func (n *node) always() string {
+	if n.scope.of(Loop) || n.scope.of(Contest) && !n.judge {
+		return "rounds and candidates have no condition"
+	}
+	return ""
+}
+
+// unasked says why n cannot wait for a person.
+func (n *node) unasked() string {
+	if !n.asks() {
+		return "only a step that asks can"
+	}
+	return ""
+}
+
+// due returns the attempt that the next task of n is.
+func (m *Machine) due(n *node) int {
+	switch {
+	case n.opened:
+		return n.inner.attempt
+	case n.attempts > 0:
+		return n.attempts + 1
+	}
+	return m.floor + 1
+}
+
+func (m *Machine) refusesAttempt(n *node, f Fact) string {
+	due := m.due(n)
 	switch {
 	case f.Kind == Reopened:
 		due = 0
@@ -96,8 +167,8 @@ func (n *node) refusesAttempt(f Fact) string {
 		return n.stands()
 	case f.Kind == Lost && f.Attempt == 0:
 		return ""
-	case !n.running:
-		due++
+	case n.running:
+		due = n.attempts
 	}
 	if f.Attempt != due {
 		return fmt.Sprintf("attempt %d is due", due)
@@ -113,35 +184,67 @@ func (n *node) stands() string {
 	case n.running:
 		return "the step is running"
 	case n.opened:
-		return "the group is open"
+		return "the " + n.noun() + " is open"
 	case !n.scope.open():
-		return "the group " + n.scope.owner.path + " is not open"
+		return "the " + n.scope.owner.noun() + " " + n.scope.owner.path + " is not open"
 	case n.waits > 0:
 		return "its needs have not ended"
 	case n.blocked():
 		return "it is skipped for what it needs"
-	case n.inner != nil:
-		return "the group has not been opened, and groups have no attempts"
+	case n.last == Suspended:
+		return "the step waits for a person"
+	case n.form != Single:
+		return "the " + n.noun() + " has not been opened, and " + n.noun() + "s have no attempts"
 	}
 	return "the step has not started"
 }
 
+// noun names what n is, for messages.
+func (n *node) noun() string {
+	switch {
+	case n.calls():
+		return "call"
+	case n.form == Each:
+		return "foreach"
+	}
+	return string(n.form)
+}
+
 // note writes down what f says of n.
 func (m *Machine) note(n *node, f Fact) {
+	n.forget()
+	if n.last == Suspended {
+		m.waiting--
+	}
 	n.last, n.end, n.retryAt = f.Kind, end(f), time.Time{}
 	n.result, n.reason, n.cause = f.Result, f.Reason, f.Cause
-	if f.Kind == Started {
+	switch f.Kind {
+	case Started:
 		n.running, n.attempts, n.previous = true, f.Attempt, ""
-		m.activate(n, true)
+		m.activate(n, !n.slotless())
 		return
-	}
-	if f.Kind == Failed && !f.Final {
-		n.retryAt = f.RetryAt
+	case Opened:
+		n.result = nil
+		m.open(n, f)
+	case Continued:
+		n.result = nil
+		m.round(n)
+	case Failed:
+		if !f.Final {
+			n.retryAt = f.RetryAt
+		}
+	case Suspended:
+		m.waiting++
+	case Succeeded:
+		if n.scope.of(Contest) && !n.judge {
+			m.wins(n)
+		}
+	default:
 	}
 	if n.running {
 		n.previous = f.Kind
 	}
-	n.running, n.opened = false, f.Kind == Opened
+	n.running = false
 	m.deactivate(n)
 }
 

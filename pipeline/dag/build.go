@@ -17,36 +17,29 @@ const defaultLimit = 4
 // change. It is taken to be checked: a step that needs one that does not exist, or
 // itself, never becomes ready.
 func New(p *pipeline.Plan, o Options) *Machine {
-	m := &Machine{limit: cmp.Or(max(p.Limit, 0), max(o.Limit, 0), defaultLimit)}
-	b := builder{m: m, plan: p, named: map[string]*class{}}
 	opens, free := &class{open: true}, &class{}
-	m.classes = []*class{opens, free}
-	m.root = b.scope(nil, p.Steps, p.FailFast)
-	b.sessions()
+	m := &Machine{
+		nursery: newNursery(p),
+		limit:   cmp.Or(max(p.Limit, 0), max(o.Limit, 0), defaultLimit),
+		classes: []*class{opens, free},
+	}
+	m.root = m.group(nil, p, p.Steps, p.FailFast)
+	m.lockAll(m.root)
 	m.again(m.root)
 	m.settle()
 	return m
 }
 
-// builder holds what only New needs.
-type builder struct {
-	m     *Machine
-	plan  *pipeline.Plan
-	named map[string]*class // of the agents with a limit, by `use`
-	order int
-}
-
-// scope makes the scope of the group owner, or of the run, and all within.
-func (b *builder) scope(owner *node, steps []pipeline.Step, failFast bool) *scope {
-	s := &scope{
-		owner: owner, failFast: failFast, pending: len(steps),
-		nodes: make([]*node, len(steps)), byID: make(map[string]*node, len(steps)),
+// group makes the scope of the steps of the group owner, or of the run, and all within.
+func (m *Machine) group(owner *node, plan *pipeline.Plan, steps []pipeline.Step, failFast bool) *scope {
+	s := newScope(owner, len(steps))
+	s.plan, s.failFast, s.ids = plan, failFast, m.idsOf(steps)
+	if s.level++; s.sealed() {
+		s.level = 0
 	}
 	block := make([]node, len(steps)) // one allocation for all
 	for i := range steps {
-		n := &block[i]
-		s.nodes[i], s.byID[steps[i].ID] = n, n
-		b.node(n, s, &steps[i])
+		m.plant(s, &block[i], &steps[i], 0, steps[i].ID)
 	}
 	for _, n := range s.nodes {
 		n.link()
@@ -54,66 +47,70 @@ func (b *builder) scope(owner *node, steps []pipeline.Step, failFast bool) *scop
 	return s
 }
 
-func (b *builder) node(n *node, s *scope, step *pipeline.Step) {
-	n.scope, n.step, n.order, n.path = s, step, b.order, step.ID
-	b.order++
+func newScope(owner *node, size int) *scope {
+	s := &scope{owner: owner, nodes: make([]*node, 0, size)}
+	if owner != nil {
+		s.plan, s.level, s.depth = owner.scope.plan, owner.scope.level, owner.scope.depth+1
+	}
+	return s
+}
+
+// plant makes n the next node of s.
+func (m *Machine) plant(s *scope, n *node, step *pipeline.Step, layer int, name string) {
+	n.scope, n.step, n.layer, n.path = s, step, layer, name
+	n.index, n.form = len(s.nodes), formOf(step, layer)
 	if s.owner != nil {
-		n.path = s.owner.path + "." + step.ID
+		n.path = s.owner.path + "." + name
 	}
-	n.class = b.class(step)
-	if step.Kind == pipeline.KindGroup {
-		n.inner = b.scope(n, step.Steps, step.FailFast)
+	s.nodes = append(s.nodes, n)
+	s.pending++
+	n.class = m.classOf(n)
+	if n.form != Group {
+		return
 	}
+	if call := step.Call; step.Kind == pipeline.KindCall && call != nil && call.Plan != nil {
+		n.inner = m.group(n, call.Plan, call.Plan.Steps, call.Plan.FailFast)
+		return
+	}
+	// With items, the step's fail-fast is theirs.
+	n.inner = m.group(n, s.plan, step.Steps, step.FailFast && step.Foreach == nil)
 }
 
 // link joins n with the siblings that it needs.
 func (n *node) link() {
 	n.waits = len(n.step.Needs)
 	for _, id := range n.step.Needs {
-		if need := n.scope.byID[id]; need != nil {
-			n.needs = append(n.needs, need)
-			need.dependents = append(need.dependents, n)
+		if need := n.scope.child(id); need != nil {
+			n.after(need)
 		}
 	}
 }
 
-// class returns the class that step competes in.
-func (b *builder) class(step *pipeline.Step) *class {
-	if step.Kind == pipeline.KindGroup {
-		return b.m.classes[0]
+func (n *node) after(need *node) {
+	n.needs = append(n.needs, need)
+	need.dependents = append(need.dependents, n)
+}
+
+// classOf returns the class that n competes in. How many steps of an agent may run at once
+// is the run's to say, who it is the pipeline's that the step stands in.
+func (m *Machine) classOf(n *node) *class {
+	if n.slotless() {
+		return m.classes[0]
 	}
-	use := step.Agent
-	if profile, ok := b.plan.Agents[step.Agent]; ok {
+	if n.step.Agent == "" || n.step.Kind != pipeline.KindPrompt && n.step.Kind != pipeline.KindMerge {
+		return m.classes[1]
+	}
+	use := n.step.Agent
+	if profile, ok := n.scope.plan.Agents[use]; ok {
 		use = profile.Use
 	}
-	limit := b.plan.AgentLimits[use]
-	if step.Kind != pipeline.KindPrompt || limit <= 0 {
-		return b.m.classes[1]
+	limit := m.plan.AgentLimits[use]
+	if limit <= 0 {
+		return m.classes[1]
 	}
-	if b.named[use] == nil {
-		b.named[use] = &class{agent: use, limit: limit}
-		b.m.classes = append(b.m.classes, b.named[use])
+	if m.agents[use] == nil {
+		m.agents[use] = &class{agent: use, limit: limit}
+		m.classes = append(m.classes, m.agents[use])
 	}
-	return b.named[use]
-}
-
-// sessions gives the steps that share a native session their locks: those that
-// continue or fork it, and the one that began it.
-func (b *builder) sessions() {
-	byRoot := map[string]*session{}
-	for n := range b.m.root.all() {
-		use := n.step.Session
-		if use.Mode == pipeline.SessionNew || use.Root == "" {
-			continue
-		}
-		s := byRoot[use.Root]
-		if s == nil {
-			s = &session{root: use.Root}
-			byRoot[use.Root] = s
-			if root := b.m.find(use.Root); root != nil && root != n {
-				root.locks = append(root.locks, lock{s, true})
-			}
-		}
-		n.locks = append(n.locks, lock{s, use.Mode == pipeline.SessionContinue})
-	}
+	return m.agents[use]
 }

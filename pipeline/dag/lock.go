@@ -1,11 +1,16 @@
 package dag
 
-import "slices"
+import (
+	"slices"
+	"strings"
+
+	"flow/pipeline"
+)
 
 // A session is a native session that more than one step uses. A step that continues
 // it must be alone; steps that fork it only read it, and may do so together.
 type session struct {
-	root    string // path of the step that began it
+	root    *node // that began it
 	holders []*node
 	alone   bool    // the holder is one that continues it, or began it
 	waiting []*node // ready but for this session; woken together when it is left
@@ -50,4 +55,120 @@ func (n *node) unlock() {
 		}
 		s.waiting = s.waiting[:0]
 	}
+}
+
+// sharing are the steps whose sessions other steps continue or fork.
+type sharing struct {
+	shared map[*pipeline.Step]bool
+	seen   map[*pipeline.Plan]bool
+}
+
+func sharedSessions(p *pipeline.Plan) map[*pipeline.Step]bool {
+	s := sharing{map[*pipeline.Step]bool{}, map[*pipeline.Plan]bool{}}
+	s.plan(p)
+	delete(s.shared, nil)
+	return s.shared
+}
+
+func (s *sharing) plan(p *pipeline.Plan) {
+	if p != nil && !s.seen[p] {
+		s.seen[p] = true
+		s.steps(p, p.Steps)
+	}
+}
+
+// steps looks at some of the steps of p.
+func (s *sharing) steps(p *pipeline.Plan, some []pipeline.Step) {
+	for i := range some {
+		step := &some[i]
+		if step.Session.Mode != pipeline.SessionNew {
+			if root := stepAt(p.Steps, step.Session.Root); root != step {
+				s.shared[root] = true
+			}
+		}
+		s.steps(p, step.Steps)
+		if step.Call != nil {
+			s.plan(step.Call.Plan)
+		}
+	}
+}
+
+// stepAt returns the step at a path of ids, nil if there is none.
+func stepAt(steps []pipeline.Step, path string) *pipeline.Step {
+	id, rest, deeper := strings.Cut(path, ".")
+	i := slices.IndexFunc(steps, func(s pipeline.Step) bool { return s.ID == id })
+	switch {
+	case i < 0:
+		return nil
+	case deeper:
+		return stepAt(steps[i].Steps, rest)
+	}
+	return &steps[i]
+}
+
+// lockAll gives the nodes in s the locks of the sessions that they share.
+func (m *Machine) lockAll(s *scope) {
+	if len(m.shared) > 0 {
+		for _, n := range s.nodes {
+			m.lockWithin(n)
+		}
+	}
+}
+
+func (m *Machine) lockWithin(n *node) {
+	if len(m.shared) == 0 {
+		return
+	}
+	if n.inner != nil {
+		m.lockAll(n.inner)
+	}
+	if n.form != Single {
+		return
+	}
+	if root := n.sessionRoot(); root != nil {
+		m.share(n, root, n.step.Session.Mode == pipeline.SessionContinue)
+	}
+	if m.shared[n.outermost().step] {
+		m.share(n, n.sessionOwner(), !n.scope.of(Contest)) // each candidate begins one of its own
+	}
+}
+
+// share makes n use the session that root began.
+func (m *Machine) share(n, root *node, alone bool) {
+	s := m.sessions[root]
+	if s == nil {
+		s = &session{root: root}
+		m.sessions[root] = s
+	}
+	n.locks = append(n.locks, lock{s, alone})
+}
+
+// sessionRoot returns the node whose session n continues or forks, nil if that is its
+// own: the rounds of a loop follow one another anyway. The path of the plan says in which
+// of the groups around n it is, and there is one instance that n can see.
+func (n *node) sessionRoot() *node {
+	use := n.step.Session
+	if use.Mode == pipeline.SessionNew || use.Root == "" {
+		return nil
+	}
+	level := strings.Count(use.Root, ".")
+	id := use.Root[strings.LastIndexByte(use.Root, '.')+1:]
+	for s := n.scope; s != nil; s = s.outer() {
+		if s.level != level {
+			continue
+		}
+		if root := s.child(id); root != nil && root != n.outermost() {
+			return root
+		}
+	}
+	return nil
+}
+
+// sessionOwner returns the node that stands for the session which n begins, or goes on
+// with as another round. Each item has a session of its own.
+func (n *node) sessionOwner() *node {
+	for n.layer > 0 && !n.scope.of(Each) {
+		n = n.scope.owner
+	}
+	return n
 }

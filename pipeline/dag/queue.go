@@ -36,7 +36,27 @@ func (q *queue[T]) Pop() any {
 func (q *queue[T]) add(x T) { heap.Push(q, x) }
 func (q *queue[T]) drop()   { heap.Pop(q) }
 
-func (n *node) before(o *node) bool { return n.order < o.order }
+// before compares in plan order, depth first. It climbs to the scope that holds both,
+// because numbers for all nodes would have to be given anew whenever the run grows.
+func (n *node) before(o *node) bool {
+	if n.scope == o.scope {
+		return n.index < o.index
+	}
+	inside := n.scope.depth > o.scope.depth // should one of them hold the other
+	for n.scope.depth > o.scope.depth {
+		n = n.scope.owner
+	}
+	for o.scope.depth > n.scope.depth {
+		o = o.scope.owner
+	}
+	if n == o {
+		return !inside
+	}
+	for n.scope != o.scope {
+		n, o = n.scope.owner, o.scope.owner
+	}
+	return n.index < o.index
+}
 
 // A timer is the time from which a retry may start. One that no longer holds stays in
 // its queue until its turn comes.

@@ -1,5 +1,7 @@
 package dag
 
+import "slices"
+
 // This file keeps what is derived in step with the records: who is ready, skipped, held
 // back; which groups have ended. Each change of one node is handed on to those that
 // look at it, through a list instead of by recursion, because chains may be long.
@@ -10,7 +12,7 @@ func (m *Machine) outcome(n *node) outcome {
 	case n.end != "":
 		return outcome{n.end, n, n.end == Cancelled}
 	case n.opened:
-		return n.together()
+		return m.together(n)
 	case n.active || !n.scope.open() || n.waits > 0:
 		return outcome{}
 	case n.blocked():
@@ -21,26 +23,33 @@ func (m *Machine) outcome(n *node) outcome {
 	return outcome{}
 }
 
-// together derives how the group n ended, from its steps. A failure is not tolerated as
-// long as steps beside it were cancelled: the group is then cancelled, for a resume
-// to go on with it.
-func (n *node) together() outcome {
-	out := outcome{n.inner.status(), n, n.inner.cut > 0 && !n.inner.strikes()}
+// together derives how n ended from what is in it. A failure is not tolerated as long as
+// steps beside it were cancelled: the node is then cancelled, for a resume to go on
+// with it. A node that is yet to be closed has not ended, unless it must not be.
+func (m *Machine) together(n *node) outcome {
+	s := n.inner
+	out := outcome{s.status(), n, s.cut > 0 && !s.strikes() && !s.decided()}
 	switch {
 	case out.status == "":
 		return outcome{}
 	case out.cut && n.tolerated():
 		out.status = Cancelled
+	case out.status == OK && n.closes() && m.holder(n.scope) != nil && !n.active:
+		return outcome{Cancelled, n, true}
+	case out.status == OK && n.closes():
+		return outcome{}
 	}
 	return out
 }
 
-// status is how the steps of s ended together, "" while one has not.
+// status is how the nodes of s ended together, "" while one has not.
 func (s *scope) status() Status {
 	switch {
 	case s.pending > 0:
 		return ""
-	case s.failing > 0:
+	case s.decided():
+		return OK
+	case s.fails():
 		return Failure
 	case s.cut > 0:
 		return Cancelled
@@ -48,23 +57,26 @@ func (s *scope) status() Status {
 	return OK
 }
 
-// barrier returns the first need of n that keeps it from running.
+// barrier returns the first need of n that keeps it from running. For a judge without
+// candidates it is the first of these.
 func (n *node) barrier() *node {
 	for _, need := range n.needs {
 		if need.bars(need.out.status) {
 			return need
 		}
 	}
-	return nil
+	return n.needs[0]
 }
 
 // strikes says that fail-fast keeps anything new in s from starting.
 func (s *scope) strikes() bool { return s.failFast && s.failing > 0 }
 
 // holds says that nothing new may start in s, of its own accord.
-func (m *Machine) holds(s *scope) bool { return s.strikes() || s == m.root && m.stopped }
+func (m *Machine) holds(s *scope) bool {
+	return s.strikes() || s.decided() || s == m.root && m.stopped
+}
 
-// holder returns the scope that keeps the steps of s from starting: s or one around it.
+// holder returns the scope that keeps the nodes of s from starting: s or one around it.
 func (m *Machine) holder(s *scope) *scope {
 	if m.struck == 0 {
 		return nil
@@ -94,6 +106,14 @@ func (m *Machine) settle() {
 func (m *Machine) change(n *node, out outcome) {
 	was := n.out
 	n.out = out
+	n.forget()
+	switch {
+	case n.scope.gate == nil:
+	case out.status != "":
+		m.leave(n)
+	case was.status != "":
+		m.await(n)
+	}
 	n.scope.count(was, -1)
 	n.scope.count(out, +1)
 	for _, d := range n.dependents {
@@ -132,7 +152,7 @@ func (n *node) count(need *node, st Status, by int) {
 // fail-fast is fast.
 func (m *Machine) recount(n *node) {
 	for {
-		failing := !n.tolerated() && (n.end == Failure || n.opened && n.inner.failing > 0)
+		failing := !n.tolerated() && (n.end == Failure || n.opened && n.inner.fails())
 		if failing == n.failing {
 			return
 		}
@@ -156,8 +176,8 @@ func (m *Machine) fails(s *scope, n *node) {
 	switch {
 	case n.failing && (s.culprit == nil || n.before(s.culprit)):
 		s.culprit = n
-	case n == s.culprit:
-		s.culprit = s.first(func(n *node) bool { return n.failing })
+	case n == s.culprit: // the next one comes after it
+		s.culprit = first(s.nodes[n.index:], func(n *node) bool { return n.failing })
 	}
 	switch {
 	case s.strikes() == before:
@@ -170,24 +190,31 @@ func (m *Machine) fails(s *scope, n *node) {
 	m.again(s)
 }
 
-// first returns the first node of s that is so, nil if there is none.
-func (s *scope) first(is func(*node) bool) *node {
-	for _, n := range s.nodes {
-		if is(n) {
-			return n
-		}
+// first returns the first of nodes that is so, nil if there is none.
+func first(nodes []*node, is func(*node) bool) *node {
+	if i := slices.IndexFunc(nodes, is); i >= 0 {
+		return nodes[i]
 	}
 	return nil
 }
 
-// again puts the nodes of s, and of its open groups, on the list.
+// wins takes in that the candidate n succeeded. The first one decides a race.
+func (m *Machine) wins(n *node) {
+	s := n.scope
+	if s.won++; s.race && s.won == 1 {
+		m.struck++
+		m.again(s)
+	}
+}
+
+// again puts the nodes of s, and what is in them, on the list.
 func (m *Machine) again(s *scope) {
 	for _, n := range s.nodes {
 		m.within(n)
 	}
 }
 
-// within puts n on the list, and what is in it if it is an open group.
+// within puts n on the list, and what is in it if it is open.
 func (m *Machine) within(n *node) {
 	m.work = append(m.work, n)
 	if n.opened {

@@ -11,13 +11,14 @@ import (
 type RunStatus string
 
 // The statuses of a run. A run goes on until nothing runs and nothing can start any
-// more. Then it failed if a failure was not tolerated, else it was cancelled if a step
-// was, else it succeeded.
+// more. Then it waits if a person is to answer first, else it failed if a failure was
+// not tolerated, else it was cancelled if a step was, else it succeeded.
 const (
 	RunRunning   RunStatus = "running"
 	RunSucceeded RunStatus = "succeeded"
 	RunFailed    RunStatus = "failed"
 	RunCancelled RunStatus = "cancelled"
+	RunWaiting   RunStatus = "waiting"
 )
 
 // Status returns how the run stands.
@@ -30,11 +31,42 @@ func (m *Machine) Status() RunStatus {
 	case Cancelled:
 		return RunCancelled
 	default:
-		return RunRunning
+		return m.goingOn()
 	}
 }
 
-// Done says that nothing runs and nothing can start any more.
+// goingOn is how a run stands that has not ended.
+func (m *Machine) goingOn() RunStatus {
+	if m.waiting > 0 && m.Idle() && !m.startable() {
+		return RunWaiting
+	}
+	return RunRunning
+}
+
+// startable says that something could start, now or when its time has come.
+func (m *Machine) startable() bool {
+	m.admit()
+	for _, c := range m.classes {
+		if slices.ContainsFunc(c.ready, m.ready) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(m.timers, m.rings)
+}
+
+// Waits returns the paths of the questions that stand, in plan order: nobody was there to
+// answer when they were asked, and a resume asks them again.
+func (m *Machine) Waits() []string {
+	var paths []string
+	for n := range m.root.all() {
+		if n.last == Suspended && n.out.status == "" {
+			paths = append(paths, n.path)
+		}
+	}
+	return paths
+}
+
+// Done says that all steps have ended.
 func (m *Machine) Done() bool { return m.root.pending == 0 }
 
 // Idle says that no task is out: all that were taken have been answered.
@@ -44,8 +76,8 @@ func (m *Machine) Idle() bool { return len(m.active) == 0 }
 // run was stopped. See Cancels for what is to be ended.
 func (m *Machine) Stopping() bool { return m.holds(m.root) }
 
-// Cancels returns the paths of the steps that are out although nothing may run any more
-// in their scope, in plan order: the driver is to cancel them.
+// Cancels returns the paths of the nodes that are out although nothing may run any more
+// in their scope, in plan order: the driver is to cancel them. See Beaten for why.
 func (m *Machine) Cancels() []string {
 	if m.struck == 0 {
 		return nil
@@ -53,10 +85,17 @@ func (m *Machine) Cancels() []string {
 	return m.paths(func(n *node) bool { return m.holder(n.scope) != nil })
 }
 
+// Beaten says that the step at path is a candidate of a race that another one has won.
+func (m *Machine) Beaten(path string) bool {
+	n := m.find(path)
+	return n != nil && n.scope.decided() && n.end != OK
+}
+
 // Unfinished returns the paths of the steps that have started and not ended, and of the
-// groups that are being opened, in plan order. On resume, Lost is applied to each.
+// nodes that are being opened or closed, in plan order. On resume, Lost is applied to
+// each.
 func (m *Machine) Unfinished() []string {
-	return m.paths(func(n *node) bool { return n.running || n.inner != nil })
+	return m.paths(func(n *node) bool { return n.running || n.form != Single })
 }
 
 // paths returns those of the active nodes that are so.
@@ -67,7 +106,12 @@ func (m *Machine) paths(is func(*node) bool) []string {
 			found = append(found, n)
 		}
 	}
-	slices.SortFunc(found, func(a, b *node) int { return a.order - b.order })
+	slices.SortFunc(found, func(a, b *node) int {
+		if a.before(b) {
+			return -1
+		}
+		return +1 // no node is there twice
+	})
 	var paths []string
 	for _, n := range found {
 		paths = append(paths, n.path)
@@ -78,7 +122,8 @@ func (m *Machine) paths(is func(*node) bool) []string {
 // StepState is how a step stands.
 type StepState struct {
 	Path     string
-	Step     *pipeline.Step
+	Form     Form
+	Step     *pipeline.Step // of a candidate, a copy with its agent
 	Status   Status
 	Attempts int             // those that started
 	Result   json.RawMessage // of the last attempt
@@ -87,12 +132,13 @@ type StepState struct {
 	Root     string          // path of the step to blame, where that is another one
 }
 
-// Steps returns how every step stands, in plan order, depth first.
+// Steps returns how every node stands, in plan order, depth first: the steps, and the
+// items, rounds and candidates that there are by now.
 func (m *Machine) Steps() []StepState {
 	var states []StepState
 	for n := range m.root.all() {
 		s := StepState{
-			Path: n.path, Step: n.step, Status: n.status(),
+			Path: n.path, Form: n.form, Step: n.step, Status: n.status(),
 			Attempts: n.attempts, Result: n.result, Cause: n.cause,
 		}
 		s.Reason, s.Root = m.why(n)
@@ -107,6 +153,8 @@ func (n *node) status() Status {
 	switch {
 	case n.out.status != "":
 		return n.out.status
+	case n.running && n.asks() || n.last == Suspended:
+		return Waiting
 	case n.running || n.opened:
 		return Running
 	case n.last == Failed:
@@ -120,24 +168,4 @@ func (n *node) status() Status {
 	default:
 		return group
 	}
-}
-
-// Input returns what a template sees of the step at path; the zero Input if there is no
-// such step. Its maps are the caller's.
-func (m *Machine) Input(path string) Input {
-	if n := m.find(path); n != nil {
-		return n.input()
-	}
-	return Input{}
-}
-
-func (n *node) input() Input {
-	in := Input{Path: n.path, Status: n.status(), Result: n.result}
-	if n.inner != nil {
-		in.Steps = make(map[string]Input, len(n.inner.nodes))
-		for _, c := range n.inner.nodes {
-			in.Steps[c.step.ID] = c.input()
-		}
-	}
-	return in
 }

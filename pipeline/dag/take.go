@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// A class is the ready steps that compete for the same slots: the groups, which need
-// none; the steps of one agent with a limit of its own; and all others.
+// A class is the ready nodes that compete for the same slots: those that need none
+// (openings, closings and questions); the steps of one agent with a limit of its own;
+// and all others.
 type class struct {
-	open  bool   // of the groups
+	open  bool   // of those without a slot
 	agent string // the `use` of an agent, for messages
 	limit int    // of the agent; 0: none
 	busy  int
@@ -19,17 +20,18 @@ type class struct {
 func (c *class) full() bool { return c.limit > 0 && c.busy >= c.limit }
 
 // Take returns the tasks to start now, in plan order, and considers them started: each
-// is handed out once. It honours needs, conditions of scopes, RetryAt, the limit of
-// the run, those of agents, and sessions that only one step may use at a time.
-// Every task must be answered with a fact.
+// is handed out once. It honours needs, conditions of scopes, RetryAt, the limits of
+// the run, of agents and of items, and sessions that only one step may use at a time.
+// Every task must be answered with a fact. What tasks hold is shared, and read only.
 func (m *Machine) Take(now time.Time) []Task {
+	m.admit()
 	m.ring(now)
 	var tasks []Task
 	for n := m.next(now); n != nil; n = m.next(now) {
 		n.class.ready.drop()
 		n.queued = false
-		m.activate(n, n.inner == nil)
-		tasks = append(tasks, n.task())
+		m.activate(n, !n.slotless())
+		tasks = append(tasks, m.task(n))
 	}
 	return tasks
 }
@@ -90,7 +92,7 @@ func (m *Machine) head(c *class, now time.Time) *node {
 
 // ready says that n could start, but for limits, locks and time.
 func (m *Machine) ready(n *node) bool {
-	return !n.active && n.begins() && m.holder(n.scope) == nil
+	return !n.active && (n.begins() || n.closing()) && m.holder(n.scope) == nil && m.shut(n) == nil
 }
 
 // enqueue lets n compete if it is ready.
@@ -154,6 +156,7 @@ func (m *Machine) release(n *node) {
 // Wake returns the earliest time after now at which a retry may start, zero if none
 // waits.
 func (m *Machine) Wake(now time.Time) time.Time {
+	m.admit()
 	m.ring(now)
 	if len(m.timers) == 0 {
 		return time.Time{}

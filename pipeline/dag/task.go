@@ -1,26 +1,89 @@
 package dag
 
-import "flow/pipeline"
+import (
+	"slices"
+
+	"flow/pipeline"
+)
 
 // task makes the task of n.
-func (n *node) task() Task {
+func (m *Machine) task(n *node) Task {
 	t := Task{
-		Action: Execute, Path: n.path, Step: n.step, Attempt: n.attempts + 1,
-		Previous: n.attempts, PreviousKind: n.previous, NotBefore: n.retryAt,
-		Needs: n.needState(),
+		Action: Execute, Path: n.path, Form: n.form, Step: n.step, Around: n.around(), Owns: n.owns(),
+		Attempt: m.due(n), Previous: n.attempts, PreviousKind: n.previous, NotBefore: n.retryAt,
+		Needs: n.outermost().needState(), Inputs: n.inputs(),
 	}
-	if n.inner != nil {
+	switch {
+	case n.opened:
+		t.Action, t.Inner = Close, n.input()
+	case n.form != Single:
 		t.Action = Open
+	case n.judge:
+		t.Inner = n.scope.owner.input()
 	}
-	for _, id := range n.step.Refs {
-		if ref := n.visible(id); ref != nil {
-			if t.Inputs == nil {
-				t.Inputs = make(map[string]Input, len(n.step.Refs))
-			}
-			t.Inputs[id] = ref.input()
-		}
+	if n.step.Previous {
+		t.Before = n.roundBefore()
 	}
 	return t
+}
+
+// around returns the nodes around n, from outside in.
+func (n *node) around() []Enclosing {
+	if n.scope.owner == nil {
+		return nil
+	}
+	all := make([]Enclosing, 0, n.scope.depth)
+	for ; n.scope.owner != nil; n = n.scope.owner {
+		o := n.scope.owner
+		all = append(all, Enclosing{o.path, o.form, o.step, n.scope.opening, n.number()})
+	}
+	slices.Reverse(all)
+	return all
+}
+
+// number returns which item, candidate or round n is; 0 if it is a step of a group, and -1
+// if it is a judge.
+func (n *node) number() int {
+	switch {
+	case n.judge:
+		return -1
+	case n.scope.of(Loop):
+		return n.index + 1
+	case n.scope.of(Group):
+		return 0
+	}
+	return n.index
+}
+
+// roundBefore returns the round before the one that n is in, or is, or, if n is a loop to be
+// closed, before the one that it has come to; nil if that is the first.
+func (n *node) roundBefore() *Input {
+	if n.form == Loop && n.opened {
+		n = n.inner.last()
+	}
+	for ; n.scope.owner != nil; n = n.scope.owner {
+		if n.scope.of(Loop) {
+			if n.index == 0 {
+				return nil
+			}
+			return n.scope.nodes[n.index-1].input()
+		}
+	}
+	return nil
+}
+
+// inputs returns what the templates of n's step see of the steps that they name.
+func (n *node) inputs() map[string]Input {
+	var all map[string]Input
+	for _, id := range n.step.Refs {
+		if ref := n.visible(id); ref != nil {
+			if all == nil {
+				all = make(map[string]Input, len(n.step.Refs))
+			}
+			all[id] = *ref.input()
+		}
+	}
+	return all
 }
 
 // needState says how the needs of n ended. One that was skipped counts as what it was
@@ -36,11 +99,11 @@ func (n *node) needState() pipeline.NeedState {
 }
 
 // visible returns the step that a template of n means by id: a sibling, or one of a
-// group around n. The nearest wins.
+// group around n. The nearest wins. A called pipeline sees nothing of its caller's.
 func (n *node) visible(id string) *node {
-	for s := n.scope; s != nil; s = s.up() {
-		if found := s.byID[id]; found != nil {
-			return found
+	for s := n.scope; s != nil; s = s.outer() {
+		if i, ok := s.ids[id]; ok {
+			return s.nodes[i]
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package dag
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -11,10 +12,11 @@ import (
 func (m *Machine) why(n *node) (reason, root string) {
 	out := n.out
 	switch {
-	case n.opened && out.status == Failure:
-		return because(n.inner.culprit), m.blame(n.inner.culprit)
-	case n.opened && out.status == Cancelled:
-		c := n.inner.first(cutShort)
+	case n.goesOn() && out.status == Failure:
+		c := n.inner.blamed()
+		return because(c), m.blame(c)
+	case n.goesOn() && out.status == Cancelled && n.cutter() != nil:
+		c := n.cutter()
 		return because(c), m.blame(c)
 	case n.end == "" && out.status == SkippedStep:
 		return because(out.origin), m.blame(out.origin)
@@ -28,24 +30,27 @@ func (m *Machine) why(n *node) (reason, root string) {
 
 // unopened is why for the steps of a group that was not opened.
 func (m *Machine) unopened(group *node) (reason, root string) {
-	group = group.outermost()
+	group = group.unopenedAround()
 	if group.out.status == "" {
 		return "", ""
 	}
 	return because(group), m.blame(group)
 }
 
-// outermost returns the group around n that is the first not to be open, n if there is
-// none.
-func (n *node) outermost() *node {
+// unopenedAround returns the outermost node around n that is not open, n if there is none.
+func (n *node) unopenedAround() *node {
 	for !n.scope.open() {
 		n = n.scope.owner
 	}
 	return n
 }
 
-// held is why for a step that was not allowed to start.
+// held is why for a node that was not allowed to go on.
 func (m *Machine) held(n *node) (reason, root string) {
+	if s := m.holder(n.scope); s != nil && s.decided() {
+		winner := first(s.nodes, func(n *node) bool { return n.end == OK })
+		return winner.path + " won the race", ""
+	}
 	if c := m.striker(n.scope); c != nil {
 		return c.path + " failed", c.path
 	}
@@ -55,18 +60,34 @@ func (m *Machine) held(n *node) (reason, root string) {
 	return "the run was cancelled", ""
 }
 
-func cutShort(n *node) bool { return n.out.cut }
+// cutter returns the first node in n that was cut short, nil if none was.
+func (n *node) cutter() *node {
+	return first(n.inner.nodes, func(n *node) bool { return n.out.cut })
+}
 
 // because says how the end of n keeps another step from running.
 func because(n *node) string {
 	switch n.out.status {
 	case Cancelled:
-		return n.step.ID + " was cancelled"
+		return n.label() + " was cancelled"
 	case SkippedStep:
-		return n.step.ID + " was skipped"
+		return n.label() + " was skipped"
 	default:
-		return n.step.ID + " failed"
+		return n.label() + " failed"
 	}
+}
+
+// label names n among its siblings.
+func (n *node) label() string {
+	switch {
+	case n.scope.of(Each):
+		return fmt.Sprintf("item %d", n.number())
+	case n.scope.of(Loop):
+		return fmt.Sprintf("round %d", n.number())
+	case n.scope.of(Contest) && !n.judge:
+		return fmt.Sprintf("candidate %d", n.number())
+	}
+	return n.step.ID
 }
 
 // blame returns the path of the root cause of how n ended.
@@ -74,14 +95,14 @@ func (m *Machine) blame(n *node) string {
 	for {
 		next := n
 		switch {
-		case n.failing && n.opened:
-			next = n.inner.culprit
+		case n.failing && n.goesOn():
+			next = n.inner.blamed()
 		case n.out.status == SkippedStep:
 			next = n.out.origin
 		case n.out.status == Cancelled && m.striker(n.scope) != nil:
 			return m.striker(n.scope).path
-		case n.out.status == Cancelled && n.opened:
-			next = n.inner.first(cutShort)
+		case n.out.status == Cancelled && n.goesOn():
+			next = cmp.Or(n.cutter(), n)
 		}
 		if next == n {
 			return n.path
@@ -99,22 +120,25 @@ func (m *Machine) striker(s *scope) *node {
 		return nil
 	}
 	n := s.culprit
-	for n.opened {
-		n = n.inner.culprit
+	for n.goesOn() {
+		n = n.inner.blamed()
 	}
 	return n
 }
 
 // Waiting says why the step at path is not running: "needs analyze", "limit 4", "session
-// of edit in use by fix2", "retry at …". It is empty for a step that runs, has ended,
-// could start now, or does not exist.
+// of edit in use by fix2", "max-parallel 2 of fix", "an answer", "retry at …". It is empty
+// for a step that runs, has ended, could start now, or does not exist.
 func (m *Machine) Waiting(path string) string {
+	m.admit()
 	n := m.find(path)
 	switch {
-	case n == nil || n.active || n.opened || n.out.status != "":
+	case n == nil || n.active || n.opened && !n.closing() || n.out.status != "":
 		return ""
+	case n.last == Suspended:
+		return "an answer"
 	case !n.scope.open():
-		return m.waitsGroup(n.outermost())
+		return m.waitsGroup(n.unopenedAround())
 	case n.waits > 0:
 		return "needs " + n.unmet()
 	case !n.retryAt.IsZero() && !n.queued:
@@ -138,13 +162,16 @@ func (m *Machine) waitsGroup(group *node) string {
 // waitsTurn is Waiting for a step that is ready.
 func (m *Machine) waitsTurn(n *node) string {
 	c := n.class
+	if item := m.shut(n); item != nil {
+		return fmt.Sprintf("max-parallel %d of %s", item.scope.gate.limit, item.scope.owner.path)
+	}
 	switch s := n.taken(); {
 	case !c.open && m.busy >= m.limit:
 		return fmt.Sprintf("limit %d", m.limit)
 	case c.full():
 		return fmt.Sprintf("limit %d of %s", c.limit, c.agent)
 	case s != nil:
-		return fmt.Sprintf("session of %s in use by %s", s.root, s.holders[0].path)
+		return fmt.Sprintf("session of %s in use by %s", s.root.path, s.holders[0].path)
 	}
 	return ""
 }
@@ -153,7 +180,7 @@ func (m *Machine) waitsTurn(n *node) string {
 func (n *node) unmet() string {
 	var ids []string
 	for _, id := range n.step.Needs {
-		if need := n.scope.byID[id]; need == nil || need.out.status == "" {
+		if need := n.scope.child(id); need == nil || need.out.status == "" {
 			ids = append(ids, id)
 		}
 	}

@@ -8,12 +8,14 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"flow/pipeline"
 	"flow/pipeline/dag"
 )
 
 // slotless is how many goroutines may be without a slot: those that wait for the journal,
-// and those that open groups. When the journal is that far behind, nothing new is
-// started until it has caught up.
+// and those that open and close nodes. When the journal is that far behind, nothing new
+// is started until it has caught up. Questions that wait for a person do not count: they
+// must not keep others from going on.
 const slotless = 256
 
 // A driver owns the machine. Only the goroutine of run touches its fields, but for those
@@ -32,6 +34,7 @@ type driver struct {
 	backlog []dag.Task      // taken, and not yet under way
 	running map[string]*job // one for each goroutine, by the path of its task
 	beside  int             // how many of them are without a slot
+	asking  int             // how many wait for a person
 	halted  bool            // nothing new starts
 	timer   *time.Timer
 	wake    time.Time // when timer fires; zero: it does not
@@ -42,6 +45,7 @@ type driver struct {
 type job struct {
 	cancel context.CancelCauseFunc
 	beside bool // it has no slot, or none any more
+	asking bool // it waits for a person
 }
 
 func newDriver(ctx context.Context, m *dag.Machine, x Executor, j Journal, o Options) *driver {
@@ -80,7 +84,7 @@ func (d *driver) run() error {
 
 // ended says, when nothing runs, that nothing will.
 func (d *driver) ended() bool {
-	if d.halted || d.m.Done() {
+	if d.halted || d.m.Done() || d.m.Status() == dag.RunWaiting {
 		return true
 	}
 	if !d.wake.IsZero() {
@@ -133,14 +137,30 @@ func (d *driver) launch() {
 		d.backlog = d.backlog[1:]
 	}
 	d.prune() // a task may have been in the backlog when fail-fast struck
+	d.dismiss()
 }
 
 // prune cancels what must not go on.
 func (d *driver) prune() {
 	for _, path := range d.m.Cancels() {
-		if j := d.running[path]; j != nil {
+		j := d.running[path]
+		switch {
+		case j == nil:
+		case d.m.Beaten(path):
+			j.cancel(ErrBeaten)
+		default:
 			j.cancel(ErrFailFast)
 		}
+	}
+}
+
+// dismiss ends the wait for answers when nothing else is left to do and nobody is there.
+func (d *driver) dismiss() {
+	if d.o.Interactive || d.asking == 0 || d.asking < len(d.running) || len(d.backlog) > 0 || !d.wake.IsZero() {
+		return
+	}
+	for _, j := range d.running {
+		j.cancel(ErrNobody)
 	}
 }
 
@@ -157,8 +177,15 @@ func (d *driver) alarm(wake time.Time) {
 }
 
 func (d *driver) start(t dag.Task) {
-	d.spawn(t.Path, t.Action == dag.Open, func(ctx context.Context) { d.work(ctx, t) })
+	d.spawn(t.Path, t.Action != dag.Execute, func(ctx context.Context) { d.work(ctx, t) })
+	if asks(t) {
+		d.running[t.Path].asking = true
+		d.asking++
+	}
 }
+
+// asks says that t is a question to a person.
+func asks(t dag.Task) bool { return t.Action == dag.Execute && t.Step.Kind == pipeline.KindAsk }
 
 func (d *driver) spawn(path string, beside bool, work func(context.Context)) {
 	ctx, cancel := context.WithCancelCause(d.ctx)
@@ -177,6 +204,14 @@ func (d *driver) aside(j *job) {
 	if !j.beside {
 		j.beside = true
 		d.beside++
+	}
+}
+
+// answered takes in that j does not wait for a person any more.
+func (d *driver) answered(j *job) {
+	if j.asking {
+		j.asking = false
+		d.asking--
 	}
 }
 
@@ -203,6 +238,7 @@ func (d *driver) handle(msg message) {
 		d.apply(msg.fact)
 	case returned:
 		d.m.Release(msg.path)
+		d.answered(j)
 		d.aside(j)
 	case ended:
 		d.end(j, msg)
@@ -212,6 +248,7 @@ func (d *driver) handle(msg message) {
 func (d *driver) end(j *job, msg message) {
 	j.cancel(nil)
 	delete(d.running, msg.path)
+	d.answered(j) // when its goroutine just ended
 	if j.beside {
 		d.beside--
 	}

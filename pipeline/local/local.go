@@ -9,14 +9,18 @@ import (
 	"flow/pipeline/dag"
 )
 
-// An Executor runs one attempt of one step, or decides the condition of a group. It is
-// used by many goroutines at once.
+// An Executor runs one attempt of one step, or decides what a step grows and comes to. It
+// is used by many goroutines at once.
 type Executor interface {
 	// Exec does t and returns how it ended: Succeeded, Failed, Skipped or Stopped for
-	// dag.Execute; Opened, Skipped, Failed or Stopped for dag.Open. Before it launches
-	// an attempt it records Started. When ctx is done it ends soon and returns
-	// Stopped; context.Cause says why. An error means that flow itself is broken, and
-	// ends the run; but an error that only passes on the end of ctx counts as Stopped.
+	// dag.Execute; Opened, Skipped, Failed or Stopped for dag.Open; Succeeded, Failed,
+	// Stopped or, of a loop, Continued for dag.Close. Before it launches an attempt it
+	// records Started. When ctx is done it ends soon and returns Stopped; context.Cause
+	// says why. An error means that flow itself is broken, and ends the run; but an
+	// error that only passes on the end of ctx counts as Stopped.
+	//
+	// The ctx of a question may end because of ErrNobody, even before Exec is called:
+	// it then returns Suspended, unless an answer is there already.
 	Exec(ctx context.Context, t dag.Task, rec Recorder) (dag.Fact, error)
 }
 
@@ -36,6 +40,9 @@ type Journal interface {
 
 // Options may be left zero.
 type Options struct {
+	// Interactive says that somebody may answer questions while the run waits for them.
+	// Otherwise they are suspended when nothing else is left to do.
+	Interactive bool
 	// Observe is called with each fact after the machine has taken it in. The
 	// driver waits for it, and it may read the machine.
 	Observe func(dag.Fact)
@@ -48,10 +55,19 @@ type Options struct {
 // fail-fast is set.
 var ErrFailFast = errors.New("another step failed and fail-fast is set")
 
+// ErrBeaten is the cause of the cancellation of a candidate when another one won the race.
+var ErrBeaten = errors.New("another candidate won the race")
+
+// ErrNobody is the cause that ends the wait for an answer when nothing but questions is
+// left and Options.Interactive is not set.
+var ErrNobody = errors.New("nobody is there to answer")
+
 // Run drives m until nothing runs and nothing can start any more, and returns nil
-// however the steps ended: m.Status says that. m belongs to Run until it returns.
+// however the steps ended, and also if questions are left that nobody answered: m.Status
+// says that. m belongs to Run until it returns.
 //
-// The slot of a step is free as soon as Exec has returned; its fact is then stored
+// Tasks without a slot, such as to open or close a step or to ask a person, run beside those
+// that have one. The slot of a step is free as soon as Exec has returned; its fact is then stored
 // beside the work of others, and what depends on the step waits until it is.
 //
 // When ctx is done, nothing new starts, what runs is cancelled, and Run returns nil when

@@ -37,7 +37,7 @@ func (d *driver) store(f dag.Fact) error {
 
 // answer returns how t ended, in a fact that can be stored.
 func (d *driver) answer(ctx context.Context, t dag.Task) (dag.Fact, error) {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !dismissed(ctx, t) {
 		return stopped(ctx, t), nil
 	}
 	a := attempt{task: t}
@@ -53,9 +53,18 @@ func (d *driver) answer(ctx context.Context, t dag.Task) (dag.Fact, error) {
 	return f, a.check(f)
 }
 
+// stopped is how t ends because ctx did.
 func stopped(ctx context.Context, t dag.Task) dag.Fact {
-	reason := context.Cause(ctx).Error()
-	return dag.Fact{Kind: dag.Stopped, Path: t.Path, Attempt: t.Attempt, Reason: reason}
+	f := dag.Fact{Kind: dag.Stopped, Path: t.Path, Attempt: t.Attempt, Reason: context.Cause(ctx).Error()}
+	if dismissed(ctx, t) {
+		f.Kind = dag.Suspended
+	}
+	return f
+}
+
+// dismissed says that t is a question that nobody is there to answer.
+func dismissed(ctx context.Context, t dag.Task) bool {
+	return asks(t) && errors.Is(context.Cause(ctx), ErrNobody)
 }
 
 // passesOn says that err is no more than the end of ctx.
@@ -110,13 +119,17 @@ func (a *attempt) check(f dag.Fact) error {
 	var ok bool
 	switch f.Kind {
 	case dag.Succeeded:
-		ok = a.started
+		ok = a.started || a.task.Action == dag.Close
 	case dag.Failed:
 		ok = a.started || f.Final
 	case dag.Skipped:
-		ok = !a.started
+		ok = !a.started && a.task.Action != dag.Close
 	case dag.Opened:
 		ok = a.task.Action == dag.Open
+	case dag.Continued:
+		ok = a.task.Action == dag.Close && a.task.Form == dag.Loop
+	case dag.Suspended:
+		ok = asks(a.task)
 	case dag.Stopped:
 		ok = true
 	default:
