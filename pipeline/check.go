@@ -45,6 +45,7 @@ type site struct {
 	node    *node // nil outside of steps
 	secrets bool  // .secrets may be named
 	env     bool  // .env may be named
+	stand   stand
 	what    string
 }
 
@@ -61,7 +62,7 @@ func (l *loader) checkText(t Text, s site) *reader {
 // takes another parse.
 const maxUnknown = 20
 
-func (l *loader) checkTemplate(t Text, s site, parse func(Text, map[string]any) (*parsed, error), functions map[string]any) *reader {
+func (l *loader) checkTemplate(t Text, s site, parse parser, functions map[string]any) *reader {
 	p, err := parse(t, functions)
 	for range maxUnknown {
 		unknown, ok := errors.AsType[*unknownFunction](err)
@@ -184,11 +185,11 @@ func (l *loader) use(t Text, u use, s site) {
 	case "steps":
 		l.useStep(t, u, s)
 	case "item", "index":
-		l.failText(t, u.offset, "", "`.%s` belongs to `foreach`, which is not built yet in this version", root)
+		l.useItem(t, u, s)
 	case "iteration", "previous":
-		l.failText(t, u.offset, "", "`.%s` belongs to `repeat`, which is not built yet in this version", root)
+		l.useRound(t, u, s)
 	default:
-		roots := []string{"inputs", "secrets", "env", "run", "steps"}
+		roots := []string{"inputs", "secrets", "env", "run", "steps", "item", "index", "iteration", "previous"}
 		l.failText(t, u.offset, orList(suggest(root, roots), "a template sees .", []string{strings.Join(roots, " .")}), "`.%s` is unknown", root)
 	}
 }
@@ -220,7 +221,7 @@ func (l *loader) useInput(t Text, u use) {
 		return
 	}
 	l.mark("inputs", u.path[1])
-	l.property(t, u, 2, l.plan.Inputs[i].Schema)
+	l.follow(shape{schema: l.plan.Inputs[i].Schema}, u.path, 2, l.atText(t, u))
 }
 
 func (l *loader) mark(kind, name string) {
@@ -280,10 +281,18 @@ func (l *loader) envNames(s site) (names []string, secret map[string]bool) {
 		return names, secret
 	}
 	for _, v := range s.node.step.Env {
+		if s.stand != inRound && ofRound(v.Value) {
+			continue // it has no value yet
+		}
 		names = append(names, v.Name)
 		secret[v.Name] = mentions(v.Value, "secrets") || inherited && mentions(v.Value, "env")
 	}
 	return names, secret
+}
+
+// ofRound says that a text may name what only a round of an item has.
+func ofRound(t Text) bool {
+	return mentions(t, "item") || mentions(t, "index") || mentions(t, "iteration") || mentions(t, "previous")
 }
 
 func mentions(t Text, word string) bool { return !literal(t.Src) && strings.Contains(t.Src, word) }

@@ -20,17 +20,23 @@ type Error struct {
 
 // Error returns "file:line:col: msg", without the parts that are not known.
 func (e Error) Error() string {
-	var b strings.Builder
+	at := e.where()
+	if at != "" {
+		at += ": "
+	}
+	return at + e.Msg
+}
+
+// where is the place of the mistake as "file:line:col", as far as it is known.
+func (e Error) where() string {
+	var parts []string
 	if e.File != "" {
-		b.WriteString(e.File + ":")
+		parts = append(parts, e.File)
 	}
 	if e.Pos.Line > 0 {
-		fmt.Fprintf(&b, "%d:%d:", e.Pos.Line, e.Pos.Col)
+		parts = append(parts, fmt.Sprintf("%d:%d", e.Pos.Line, e.Pos.Col))
 	}
-	if b.Len() > 0 {
-		b.WriteByte(' ')
-	}
-	return b.String() + e.Msg
+	return strings.Join(parts, ":")
 }
 
 // Errors are all mistakes of a pipeline, in the order of their places.

@@ -7,18 +7,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// unknownKey explains a key that the language does not have: yet, under this name,
-// or at all.
+// unknownKey explains a key that the language does not have, under this name or at all.
 func (l *loader) unknownKey(at *yaml.Node, where string, known []string) {
 	key := deref(at).Value
-	switch hint := foreign(where, key); {
-	case unbuilt(where, key):
-		l.failNode(at, instead(key), "`%s` is not built yet in this version", key)
-	case hint != "":
-		l.failNode(at, hint, "unknown key `%s` in %s", key, where)
-	default:
-		l.failNode(at, orList(suggest(key, known), "known keys: ", known), "unknown key `%s` in %s", key, where)
+	hint := foreign(where, key)
+	if hint == "" {
+		hint = orList(suggest(key, known), "known keys: ", known)
 	}
+	l.failNode(at, hint, "unknown key `%s` in %s", key, where)
 }
 
 // The places of keys, as messages name them.
@@ -28,30 +24,6 @@ const (
 	inProfile  = "an agent"
 )
 
-// unbuilt reports whether the language has the key, but not this version.
-func unbuilt(where, key string) bool {
-	return where == inStep && slices.Contains(unbuiltStepKeys(), key)
-}
-
-func unbuiltStepKeys() []string {
-	return []string{
-		"foreach", "repeat", "pipeline", "with", "ask", "merge", "set", "max-parallel", "isolation", "vote", "race",
-	}
-}
-
-// instead names what does nearly the same in this version.
-func instead(key string) string {
-	switch key {
-	case "ask":
-		return "split the pipeline where a person decides"
-	case "repeat", "foreach":
-		return "write the steps out"
-	case "set":
-		return "put the template where the value is used"
-	}
-	return ""
-}
-
 // foreign explains the habits of other tools.
 func foreign(where, key string) string {
 	if !slices.Contains([]string{inPipeline, inStep, inProfile}, where) {
@@ -60,14 +32,16 @@ func foreign(where, key string) string {
 	if h := map[string]string{
 		"depends_on": "write `needs`", "depends-on": "write `needs`", "dependsOn": "write `needs`", "dependencies": "write `needs`", "after": "write `needs`",
 		"timeout-minutes": "write `timeout: 10m`", "timeout_minutes": "write `timeout: 10m`", "allow_failure": "write `continue-on-error: true`",
-		"strategy": "fan-out over a matrix is not part of this version; write the steps out", "matrix": "fan-out over a matrix is not part of this version; write the steps out",
 		"runs-on": "steps run on this machine; remove it", "container": "steps run on this machine; remove it", "image": "steps run on this machine; remove it",
-		"services": "start services in a `run` step", "uses": "there are no actions: write what it does as `run` or `prompt`",
+		"services": "start services in a `run` step", "uses": "there are no actions: write what it does as `run` or `prompt`; another pipeline is called by `pipeline: FILE`",
 		"command": "write `run`", "cmd": "write `run`", "script": "write `run`", "cmds": "write `run: |` with one command a line",
 		"working-directory": "write `cwd`", "working_directory": "write `cwd`", "dir": "write `cwd`", "workdir": "write `cwd`",
 		"when": "write `if`", "only": "write `if`", "retries": "write `retry: {max: 2}`", "max-attempts": "write `retry: {max: 2}`",
-		"variables": "write `env`", "environment": "write `env`", "vars": "write `inputs` for values, `env` for variables",
+		"variables": "write `env`", "environment": "write `env` for variables; for an approval add a step with `ask`", "vars": "write `inputs` for values, `env` for variables",
 	}[key]; h != "" && (key != "command" || where == inStep) {
+		return h
+	}
+	if h := foreignControl(key); h != "" && where == inStep {
 		return h
 	}
 	return foreignIn(where, key)
@@ -85,7 +59,7 @@ func foreignIn(where, key string) string {
 		return "write `inputs`, each with a `default`"
 	case inStep + ".name", inStep + ".id":
 		return "the key of a step is its name: `steps: {build: {run: …}}`"
-	case inStep + ".model", inStep + ".approval", inStep + ".system-prompt", inStep + ".allowed-tools", inStep + ".args", inStep + ".max-turns":
+	case inStep + ".model", inStep + ".system-prompt", inStep + ".allowed-tools", inStep + ".args", inStep + ".max-turns":
 		return "set it in a profile under `agents`, and name that as `agent`"
 	case inStep + ".fallback":
 		return "set it in the profile of the agent, under `agents`"

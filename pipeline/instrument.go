@@ -23,7 +23,7 @@ func emit(d Data, at int, v any) (string, error) {
 	if raw, ok := v.(rawText); ok {
 		return "", e.raw(raw)
 	}
-	if e.mode == modeCondition || e.mode == modeValue {
+	if e.mode == modeCondition || e.mode == modeValue || e.mode == modeList {
 		e.value = v
 		return "", nil
 	}
@@ -103,12 +103,12 @@ func call(t *parse.Tree, pos parse.Pos, name string, args ...parse.Node) *parse.
 	return &parse.CommandNode{NodeType: parse.NodeCommand, Pos: pos, Args: append([]parse.Node{id}, args...)}
 }
 
-// passState gives `failed` and its like the data: as a command, or in parentheses as
+// passState gives `failed`, `transcript` and their like the data: as a command, or in parentheses as
 // an argument.
 func passState(t *parse.Tree, c *parse.CommandNode) {
 	for i, a := range c.Args {
 		id, ok := a.(*parse.IdentifierNode)
-		if !ok || !isState(id.Ident) {
+		if !ok || !isState(id.Ident) && id.Ident != "transcript" {
 			continue
 		}
 		if i == 0 {

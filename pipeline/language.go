@@ -3,6 +3,7 @@ package pipeline
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 )
 
 // A key is one key of the language: what it means, for people and editors, and what
@@ -62,8 +63,10 @@ func pipelineTable() []key {
 	}
 }
 
-func stepTable() []key {
-	return append([]key{
+func stepTable() []key { return slices.Concat(ownTable(), controlTable(), leafTable()) }
+
+func ownTable() []key {
+	return []key{
 		{"prompt", "One headless turn of an agent. A template.", text()},
 		{"prompt-file", "A file with the prompt, below the pipeline's directory.", text()},
 		{"agent", "The agent: a profile, or claude, codex or gemini.", text()},
@@ -79,12 +82,12 @@ func stepTable() []key {
 		{"cwd", "Working directory, below the workspace. A template.", text()},
 		{"env", "Variables of the process.", def("variables")},
 		{"output", "JSON Schema of the answer.", object()},
-		{"session", "The native session: new, or another step's, continued or forked.", schema{"anyOf": []schema{choice("new"), {
+		{"session", "The native session: new, the own one of the round before, or another step's, continued or forked.", schema{"anyOf": []schema{choice("new", "continue"), {
 			"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
 			"properties": schema{"continue": text(), "fork": text()},
 		}}}},
-		{"fail-fast", "The first failure stops the group.", truth()},
-	}, leafTable()...)
+		{"fail-fast", "The first failure stops the group, or the items of `foreach`.", truth()},
+	}
 }
 
 func profileTable() []key {
@@ -145,7 +148,7 @@ func LanguageSchema() ([]byte, error) {
 	root["$schema"], root["title"], root["required"] = "https://json-schema.org/draft/2020-12/schema", "flow pipeline", []string{"steps"}
 	step := closed(stepTable())
 	var kinds []schema
-	for _, kind := range []string{"prompt", "prompt-file", "run", "steps"} {
+	for _, kind := range kindKeys() {
 		kinds = append(kinds, schema{"required": []string{kind}})
 	}
 	step["oneOf"] = kinds
@@ -155,6 +158,7 @@ func LanguageSchema() ([]byte, error) {
 		"value":     schema{"type": []string{"string", "number", "boolean"}, "description": "A template."},
 		"variables": mapOf(idPattern, def("value")),
 		"budget":    budgetSchema(), "notify": notifySchema(), "permissions": closed(permissionsTable()),
+		"values":    mapOf(idPattern, schema{"description": "A template, or any value."}),
 	}
 	text, err := json.MarshalIndent(root, "", "  ")
 	return append(text, '\n'), err

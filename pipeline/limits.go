@@ -27,6 +27,17 @@ const (
 	MaxRenderedBytes = 4 << 20
 	// MaxTicks is how many turns the loops of one rendering may take together.
 	MaxTicks = 100_000
+	// MaxItems is the number of items of a `foreach`.
+	MaxItems = 10_000
+	// MaxRounds is the most that the `max` of a `repeat` may say.
+	MaxRounds = 1000
+	// MaxCandidates is the number of agents of a `race` or `vote`.
+	MaxCandidates = 20
+	// MaxCalls is how deep pipelines may call one another.
+	MaxCalls = 10
+	// MaxCalledBytes is the size of all called pipelines with the texts they froze,
+	// each counted as often as it is called.
+	MaxCalledBytes = 64 << 20
 	// MaxValues is how many elements a list or dict built by a template may hold.
 	MaxValues = 100_000
 
@@ -36,4 +47,5 @@ const (
 	maxIDBytes  = 64
 	maxTimeout  = 7 * 24 * time.Hour
 	maxAttempts = 10
+	usualRounds = 10 // of a `repeat` that does not say
 )

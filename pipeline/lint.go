@@ -18,6 +18,7 @@ func (l *loader) lint() {
 	l.lintSteps(l.root)
 	l.lintNever(l.root)
 	l.lintPermissions()
+	l.lintWriters(l.root)
 	l.lintLiterals()
 }
 

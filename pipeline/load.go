@@ -25,7 +25,7 @@ type AgentInfo struct {
 type Options struct {
 	// Agents are the built-in agents by the name that `use` gives them. nil: none.
 	Agents map[string]AgentInfo
-	// ReadFile reads a file that the pipeline names (`prompt-file`, `file`). The path
+	// ReadFile reads a file that the pipeline names (`prompt-file`, `file`, `pipeline`). The path
 	// is relative to the pipeline's directory and does not leave it by its text. nil:
 	// the directory of the file given to Load, which links cannot leave either; for
 	// Parse, no files.
@@ -110,6 +110,16 @@ func insideDirectory(dir string) func(string) ([]byte, error) {
 // is an Errors with all mistakes.
 func Parse(name string, src []byte, o Options) (*Plan, []Warning, error) {
 	l := newLoader(name, src, o)
+	l.chain, l.called = []string{filepath.Base(name)}, map[string]*callee{}
+	if errs := l.read(); len(errs) > 0 {
+		return nil, nil, errs
+	}
+	l.lint()
+	return l.plan, l.sortedWarnings(), nil
+}
+
+// read makes the plan, or says what is wrong.
+func (l *loader) read() Errors {
 	if root := l.document(); root != nil {
 		l.pipeline(root)
 		l.resolve()
@@ -117,11 +127,7 @@ func Parse(name string, src []byte, o Options) (*Plan, []Warning, error) {
 	for i := range l.errs {
 		l.errs[i].Pos = l.inFile(l.errs[i])
 	}
-	if errs := sorted(l.errs); len(errs) > 0 {
-		return nil, nil, errs
-	}
-	l.lint()
-	return l.plan, l.sortedWarnings(), nil
+	return sorted(l.errs)
 }
 
 // A loader turns one file into a plan. It collects mistakes and goes on.
@@ -145,6 +151,13 @@ type loader struct {
 	onLimitAt Pos
 
 	conditions *Renderer // for lint, made when it is needed
+	// Of pipelines that call others. Paths are relative to the directory of the first.
+	dir    string
+	chain  []string           // the files that led here, this one last
+	called map[string]*callee // shared by all loaders
+	height int                // how deep calls go from here
+	size   int                // bytes of what is called
+	pairs  int                // of writers, warned of
 }
 
 func newLoader(name string, src []byte, o Options) *loader {

@@ -50,13 +50,16 @@ func (l *loader) scopeSteps(sc *scope, outer groupKeys) {
 		l.explicitNeeds(nd)
 		l.condition(nd)
 		l.leafTexts(nd)
+		l.controls(nd)
 		if nd.inner != nil {
 			l.scopeSteps(nd.inner, nd.group)
 			continue
 		}
 		l.stepTexts(nd)
 		if nd.step.Kind == KindPrompt || nd.step.Kind == "" && nd.agent.name != "" {
-			l.chooseAgent(nd)
+			if nd.step.Contest == nil {
+				l.chooseAgent(nd)
+			}
 			l.bindSession(nd)
 			l.cacheFits(nd)
 		}
@@ -77,6 +80,8 @@ func (l *loader) handDown(nd *node, outer groupKeys) {
 	}
 	if nd.inner != nil {
 		nd.group = groupKeys{env: st.Env, cwd: st.Cwd}
+	}
+	if nd.inner != nil || st.Kind == KindCall { // a called pipeline sees its inputs only
 		st.Env, st.Cwd = nil, nil
 	}
 }
@@ -117,9 +122,11 @@ func (l *loader) condition(nd *node) {
 	if t == nil || strings.TrimSpace(t.Src) == "" {
 		return
 	}
-	if r := l.checkTemplate(*t, site{node: nd, env: true, what: "`if`"}, parseCondition, l.tmpl.conditions); r != nil {
+	s := site{node: nd, env: true, stand: asCondition, what: "`if`"}
+	if r := l.checkTemplate(*t, s, parseCondition, l.tmpl.conditions); r != nil {
 		nd.step.Handles = handles(r.p)
 		nd.fixed = len(r.uses)+len(r.transcripts)+len(r.files) == 0
+		l.mustBeBoolean(*t, l.expression(*t, parseCondition, s), "`if`")
 	}
 }
 
@@ -202,8 +209,7 @@ func (l *loader) unknownStep(nd *node, id string, complain report) {
 		return // the search takes its time
 	}
 	if elsewhere := l.search(l.root, id); elsewhere != nil {
-		path := ".steps." + strings.ReplaceAll(elsewhere.path, ".", ".steps.")
-		complain("a template reaches it as "+path, "step `%s` is inside of the group `%s`", id, elsewhere.in.owner.path)
+		complain(reach(elsewhere), "step `%s` is inside of the group `%s`", id, elsewhere.in.owner.path)
 		return
 	}
 	hint := ""

@@ -14,6 +14,9 @@ func (l *loader) order(sc *scope) {
 			nd.step.Needs = append(nd.step.Needs, sc.steps[i].step.ID)
 		}
 		nd.step.Refs = sortedRefs(nd)
+		if c := nd.step.Contest; c != nil && c.Judge != nil {
+			c.Judge.Refs, c.Judge.Previous = nd.step.Refs, nd.step.Previous // its prompt is a template of the step
+		}
 		if nd.inner != nil {
 			l.order(nd.inner)
 		}

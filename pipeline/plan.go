@@ -46,6 +46,8 @@ type Text struct {
 	// Folded says that the lines of Src are not those of the file (escapes, folded
 	// lines): a place inside the text cannot be told from its start.
 	Folded bool `json:"folded,omitempty"`
+	// JSON says that Src is a value in JSON, and no template: in `set` and `with`.
+	JSON bool `json:"json,omitempty"`
 }
 
 // Var is a name with a template for its value.

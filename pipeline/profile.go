@@ -164,11 +164,10 @@ func (l *loader) chooseAgent(nd *node) {
 			name = only
 		}
 	}
-	if !l.knownAgent(named{name, pos}) {
-		return
+	if l.knownAgent(named{name, pos}) {
+		nd.step.Agent = name
+		l.mark("agents", name)
 	}
-	nd.step.Agent = name
-	l.mark("agents", name)
 }
 
 // knownAgent reports whether there is such a profile. A built-in agent that has none

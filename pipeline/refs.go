@@ -26,6 +26,8 @@ type reader struct {
 	// transcripts are the steps that `transcript "x"` names.
 	transcripts []use
 	files       []use // likewise `file "x"`
+	// result is what the last action gives: of a template that is one action, its value.
+	result ref
 }
 
 type variable struct {
@@ -60,7 +62,7 @@ func (r *reader) node(n parse.Node, dot ref) {
 	depth := len(r.vars)
 	switch x := n.(type) {
 	case *parse.ActionNode:
-		r.pipe(x.Pipe, dot, len(x.Pipe.Decl) == 0)
+		r.result = r.pipe(x.Pipe, dot, len(x.Pipe.Decl) == 0)
 		return // its variables live on
 	case *parse.IfNode:
 		r.pipe(x.Pipe, dot, len(x.Pipe.Decl) == 0)
@@ -81,7 +83,7 @@ func (r *reader) element(x *parse.RangeNode, dot ref) ref {
 	over := r.value(x.Pipe, dot, true)
 	var item ref
 	if len(over) > 1 { // of all steps together nothing is known
-		item = append(slices.Clone(over), "[]")
+		item = append(slices.Clone(over), anElement)
 	}
 	for i, v := range x.Pipe.Decl {
 		bound := ref(nil)
@@ -131,6 +133,11 @@ func (r *reader) command(c *parse.CommandNode, dot ref, taken bool) ref {
 	switch id.Ident {
 	case "index", "get":
 		return r.index(c, dot, taken)
+	case "first", "last":
+		if len(c.Args) == 2 {
+			v := r.operand(c.Args[1], dot, true)
+			return extend(v, []string{anElement})
+		}
 	case "transcript":
 		r.transcripts = append(r.transcripts, r.named(c))
 	case "file":
@@ -155,24 +162,35 @@ func (r *reader) named(c *parse.CommandNode) use {
 	return u
 }
 
-// index follows `index .steps "x"`, as far as the keys are literal.
+// index follows `index .steps "x"`, and `index .steps.x.items 0`: an element of a list
+// is the same whatever its number.
 func (r *reader) index(c *parse.CommandNode, dot ref, taken bool) ref {
 	if len(c.Args) < 2 {
 		return nil
 	}
 	v, at := r.resolve(c.Args[1], dot)
 	for _, a := range c.Args[2:] {
-		if s, ok := a.(*parse.StringNode); ok && v != nil {
-			v = append(slices.Clone(v), s.Text)
+		if s, ok := a.(*parse.StringNode); ok {
+			v = extend(v, []string{s.Text})
 			continue
 		}
 		r.operand(a, dot, true)
+		if followed(v) {
+			v = extend(v, []string{aValue})
+			continue
+		}
 		if v != nil {
 			r.uses = append(r.uses, use{v, at})
 		}
 		v, taken = nil, false
 	}
 	return r.take(v, at, taken)
+}
+
+// followed says that a computed key of a value leads to what is one value of many.
+// Which step or input a computed key means is not known.
+func followed(v ref) bool {
+	return len(v) > 2 || len(v) > 0 && (v[0] == "item" || v[0] == "previous")
 }
 
 // operand reads an argument and records what it names.

@@ -20,7 +20,8 @@ type Data map[string]any
 type Funcs struct {
 	// File returns the text of a file of the project, for a computed path.
 	File func(path string) (string, error)
-	// Transcript returns what the agent of a step said and did.
+	// Transcript returns what the agent of a step said and did. What the data of a
+	// rendering has under TranscriptKey goes before it.
 	Transcript func(step string) (string, error)
 }
 
@@ -48,7 +49,20 @@ const (
 	modeCondition
 	modeScript
 	modeValue // one value with its type
+	modeList  // a `foreach`
 )
+
+// parser reads the templates of a mode.
+func (m mode) parser() parser {
+	switch m {
+	case modeCondition:
+		return parseCondition
+	case modeList:
+		return parseList
+	default:
+		return parseText
+	}
+}
 
 // An executable is a template made ready for one mode.
 type executable struct {
@@ -62,9 +76,7 @@ type executable struct {
 func NewRenderer(p *Plan, f Funcs) (*Renderer, error) {
 	functions := functionMap()
 	maps.Copy(functions, map[string]any{"file": frozen(p.Files, f.File), hiddenOut: emit, hiddenTick: tick})
-	if f.Transcript != nil {
-		functions["transcript"] = f.Transcript
-	}
+	functions["transcript"] = transcriptFunction(f.Transcript)
 	for _, name := range stateFunctions() {
 		functions[name] = stateFunction(name)
 	}
@@ -125,6 +137,7 @@ func eachTemplate(p *Plan, f func(Text, mode)) {
 		}
 	}
 	p.Walk(func(_ string, s *Step) {
+		controlTemplates(s, f)
 		one(s.Prompt, modeText)
 		one(s.Cwd, modeText)
 		one(s.If, modeCondition)
@@ -135,7 +148,7 @@ func eachTemplate(p *Plan, f func(Text, mode)) {
 }
 
 func (r *Renderer) add(t Text, m mode) error {
-	if m != modeCondition && literal(t.Src) || r.ready[m][t.Src] != nil {
+	if m != modeCondition && m != modeList && literal(t.Src) || r.ready[m][t.Src] != nil {
 		return nil
 	}
 	x, err := r.prepare(t, m)
@@ -152,10 +165,7 @@ func (r *Renderer) add(t Text, m mode) error {
 // prepare parses a template and puts the calls into it that bound and collect what
 // it renders.
 func (r *Renderer) prepare(t Text, m mode) (*executable, error) {
-	p, err := parseText(t, r.parser)
-	if m == modeCondition {
-		p, err = parseCondition(t, r.parser)
-	}
+	p, err := m.parser()(t, r.parser)
 	if err != nil {
 		return nil, r.named(err)
 	}
@@ -193,7 +203,7 @@ func (r *Renderer) Text(t Text, d Data) (string, error) {
 	return e.out.String(), nil
 }
 
-// Condition evaluates an `if`. Anything but a boolean is an error.
+// Condition evaluates an `if` or `until`. Anything but a boolean is an error.
 func (r *Renderer) Condition(t Text, d Data, needs NeedState) (bool, error) {
 	e := execution{mode: modeCondition, needs: needs}
 	if err := r.run(t, d, &e); err != nil {
@@ -206,7 +216,7 @@ func (r *Renderer) Condition(t Text, d Data, needs NeedState) (bool, error) {
 	if s, ok := e.value.(string); ok {
 		what = fmt.Sprintf("the text %q", shorten(s))
 	}
-	return false, textError(r.file, t, 0, "compare it: eq … \"…\", gt … 0, not (empty …)", "`if` is "+what+", not true or false")
+	return false, textError(r.file, t, 0, "compare it: eq … \"…\", gt … 0, not (empty …)", "the condition is "+what+", not true or false")
 }
 
 // Outputs renders the outputs of the pipeline. A template that is one action keeps
@@ -215,7 +225,7 @@ func (r *Renderer) Outputs(d Data) (map[string]any, error) {
 	out := make(map[string]any, len(r.outputs))
 	var errs Errors
 	for _, v := range r.outputs {
-		value, err := r.value(v.Value, d)
+		value, err := r.Value(v.Value, d)
 		if err != nil {
 			e, ok := errors.AsType[Error](err)
 			if !ok {
@@ -231,7 +241,13 @@ func (r *Renderer) Outputs(d Data) (map[string]any, error) {
 	return out, nil
 }
 
-func (r *Renderer) value(t Text, d Data) (any, error) {
+// Value renders a template of `outputs`, `set` or `with`: one that is one action keeps
+// the type of its value, any other is text. A literal is the value that it was written
+// as. An error is an Error with the place inside the YAML.
+func (r *Renderer) Value(t Text, d Data) (any, error) {
+	if t.JSON {
+		return DecodeJSON([]byte(t.Src))
+	}
 	if literal(t.Src) {
 		return t.Src, nil
 	}

@@ -159,7 +159,7 @@ func TestCondition(t *testing.T) {
 		{"succeeded", pipeline.NeedState{Cancelled: true}, false, ""},
 		{"and failed .inputs.yes", bad, true, ""},
 		{"or (not failed) .inputs.yes", bad, true, ""},
-		{`.inputs.x`, fine, false, "7:11: `if` is the text \"hello\", not true or false"},
+		{`.inputs.x`, fine, false, "7:11: the condition is the text \"hello\", not true or false"},
 		{`"true"`, fine, false, "not true or false"},
 		{`.inputs.n`, fine, false, "not true or false"},
 		{`.inputs.null`, fine, false, "null"},

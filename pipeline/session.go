@@ -8,19 +8,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// session decodes `session: new` and {continue: STEP} or {fork: STEP}.
+// session decodes `new`, `continue` and {continue: STEP} or {fork: STEP}.
 func (l *loader) session(nd *node, n *yaml.Node) {
 	nd.sessAt = place(n)
 	if n.Kind == yaml.ScalarNode {
 		switch s, _ := l.text(n, "`session`"); s {
 		case "new":
 		case "continue":
-			l.failNode(n, "name the step: session: {continue: STEP}", "`session: continue` without a step is not built yet in this version")
+			nd.step.Session = Session{Mode: SessionContinue, Step: nd.step.ID}
 		case "fork":
 			l.failNode(n, "name the step: session: {fork: STEP}", "`session: fork` needs a step")
 		case "":
 		default:
-			l.failNode(n, "write new, {continue: STEP} or {fork: STEP}", "unknown `session` %q", shorten(s))
+			l.failNode(n, "write new, continue, {continue: STEP} or {fork: STEP}", "unknown `session` %q", shorten(s))
 		}
 		return
 	}
@@ -44,13 +44,16 @@ func (l *loader) session(nd *node, n *yaml.Node) {
 // bindSession finds the step whose session nd continues or forks, and makes nd need it.
 func (l *loader) bindSession(nd *node) {
 	s := nd.step.Session
-	if s.Mode == SessionNew {
-		return
+	if s.Mode == SessionNew || nd.step.Contest != nil {
+		return // a contest with a session was reported
 	}
 	target := l.visible(nd, s.Step)
 	switch {
 	case target == nil:
 		l.unknownStep(nd, s.Step, l.at(nd.sessAt))
+		return
+	case target == nd && s.Mode == SessionContinue:
+		l.ownSession(nd)
 		return
 	case target == nd:
 		l.fail(nd.sessAt, "", "step `%s` cannot %s its own session", nd.step.ID, s.Mode)
@@ -58,10 +61,38 @@ func (l *loader) bindSession(nd *node) {
 	case target.step.Kind != KindPrompt:
 		l.fail(nd.sessAt, "name a step with `prompt`", "step `%s` has no session", s.Step)
 		return
+	case target.step.Foreach != nil:
+		l.fail(nd.sessAt, "hand over the texts: {{ range .steps."+s.Step+".items }}{{ .text }}{{ end }}", "every item of `%s` has a session of its own", s.Step)
+		return
+	case target.step.Contest != nil:
+		l.fail(nd.sessAt, "hand over by .steps."+s.Step+".text", "step `%s` has several agents: whose session it leaves is not known before the run", s.Step)
+		return
 	}
 	nd.target = target
 	l.need(nd, target, l.at(nd.sessAt))
 	nd.ref(s.Step)
+}
+
+// ownSession is `session: continue`: from one round to the next a step goes on in its
+// own session. Between the step and the loop there must be no `foreach`, whose items
+// would have one each.
+func (l *loader) ownSession(nd *node) {
+	for o := nd; o != nil && nd.step.Session.Root == ""; o = o.in.owner {
+		switch {
+		case o.step.Repeat != nil:
+			nd.step.Session.Root, nd.step.Previous = nd.path, true
+		case o.step.Foreach != nil:
+			l.fail(nd.sessAt, "put `repeat` inside of the `foreach`", "step `%s` cannot continue its own session: `%s` begins new items in every round", nd.step.ID, o.step.ID)
+			return
+		}
+	}
+	info, known := l.o.Agents[l.plan.Agents[nd.step.Agent].Use]
+	switch {
+	case nd.step.Session.Root == "":
+		l.fail(nd.sessAt, "name another step, session: {continue: STEP}, or add `repeat`", "step `%s` cannot continue its own session: it runs once", nd.step.ID)
+	case known && !info.Resume:
+		l.fail(nd.sessAt, l.able(SessionContinue), "%s cannot continue a session", l.plan.Agents[nd.step.Agent].Use)
+	}
 }
 
 // sessions checks the agents of every session and finds where each began.

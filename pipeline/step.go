@@ -47,6 +47,7 @@ type node struct {
 	raws   int   // uses of raw in its scripts
 	fixed  bool  // its `if` names no value: it can be evaluated before the run
 	never  never // for lint
+	ctl    control
 }
 
 // groupKeys are what a group hands to its steps.
@@ -112,6 +113,7 @@ func (l *loader) step(st *Step, e entry, s *scope, depth int) {
 		}
 	}
 	l.fits(nd, entries)
+	l.settle(nd, entries)
 }
 
 // kind finds the one key that says what the step does.
@@ -120,32 +122,38 @@ func (l *loader) kind(st *Step, e entry, entries []entry) {
 	others := false
 	for _, k := range entries {
 		switch k.key {
-		case "prompt", "prompt-file", "run", "steps":
-			kinds = append(kinds, k)
-		case "pipeline", "ask", "merge", "set", "vote", "race", "uses", "command", "cmd", "script", "cmds":
+		case "uses", "command", "cmd", "script", "cmds":
 			others = true // reported as a key
 		default:
-			others = others || suggest(k.key, []string{"prompt", "prompt-file", "run", "steps"}) != "" && !slices.Contains(stepKeys(), k.key)
+			if kindOf(k.key) != "" {
+				kinds = append(kinds, k)
+			}
+			others = others || suggest(k.key, kindKeys()) != "" && !slices.Contains(stepKeys(), k.key)
 		}
 	}
 	switch {
 	case len(kinds) == 0 && !others:
-		l.failNode(e.at, "add one of `prompt`, `prompt-file`, `run`, `steps`", "step `%s` does nothing", e.key)
-		return
+		l.failNode(e.at, "add one of `"+strings.Join(kindKeys(), "`, `")+"`", "step `%s` does nothing", e.key)
 	case len(kinds) > 1:
 		l.failNode(kinds[1].at, "split it into two steps", "step `%s` has both `%s` and `%s`", e.key, kinds[0].key, kinds[1].key)
-		return
-	case len(kinds) == 0:
-		return
+	case len(kinds) == 1:
+		st.Kind = kindOf(kinds[0].key)
 	}
-	switch kinds[0].key {
-	case "run":
-		st.Kind = KindRun
-	case "steps":
-		st.Kind = KindGroup
-	default:
-		st.Kind = KindPrompt
+}
+
+// kindKeys are the keys that say what a step does.
+func kindKeys() []string {
+	return []string{"prompt", "prompt-file", "run", "steps", "pipeline", "ask", "merge", "set"}
+}
+
+func kindOf(key string) Kind {
+	switch {
+	case key == "prompt-file":
+		return KindPrompt
+	case slices.Contains(kindKeys(), key):
+		return Kind(key)
 	}
+	return ""
 }
 
 func (l *loader) stepKey(nd *node, k entry, depth int) bool {
@@ -171,7 +179,7 @@ func (l *loader) stepKey(nd *node, k entry, depth int) bool {
 	case "session":
 		l.session(nd, k.val)
 	default:
-		return l.modifier(nd, k)
+		return l.controlKey(nd, k) || l.modifier(nd, k)
 	}
 	return true
 }
@@ -206,8 +214,9 @@ func (l *loader) modifier(nd *node, k entry) bool {
 // fits refuses keys that another kind of step has.
 func (l *loader) fits(nd *node, entries []entry) {
 	kinds := map[string][]Kind{
-		"agent": {KindPrompt}, "session": {KindPrompt}, "shell": {KindRun}, "fail-fast": {KindGroup},
-		"output": {KindPrompt, KindRun}, "retry": {KindPrompt, KindRun}, "timeout": {KindPrompt, KindRun}, "idle-timeout": {KindPrompt, KindRun},
+		"agent": {KindPrompt, KindMerge}, "session": {KindPrompt}, "shell": {KindRun},
+		"output": {KindPrompt, KindRun, KindAsk}, "retry": {KindPrompt, KindRun, KindMerge},
+		"timeout": {KindPrompt, KindRun, KindAsk, KindMerge}, "idle-timeout": {KindPrompt, KindRun, KindMerge},
 		"check": {KindPrompt}, "sandbox": {KindPrompt}, "permissions": {KindPrompt}, "cache": {KindPrompt}, "artifacts": {KindPrompt, KindRun},
 		"budget": {KindPrompt, KindGroup, KindCall, KindMerge}, "allow-raw": {KindRun, KindPrompt, KindGroup, KindCall},
 	}
@@ -345,12 +354,19 @@ var errOutside = errors.New("escapes the directory of the pipeline")
 
 var errNoFiles = errors.New("cannot be read: this pipeline has no directory")
 
+// readFile reads a file at a path relative to the pipeline's directory, which it does
+// not leave.
 func (l *loader) readFile(path string) ([]byte, error) {
-	switch {
-	case !filepath.IsLocal(path):
+	if !filepath.IsLocal(path) {
 		return nil, errOutside
-	case l.o.ReadFile == nil:
+	}
+	return l.readAt(filepath.Join(l.dir, path))
+}
+
+// readAt reads a file at a path relative to the directory of the first pipeline.
+func (l *loader) readAt(path string) ([]byte, error) {
+	if l.o.ReadFile == nil {
 		return nil, errNoFiles
 	}
-	return l.o.ReadFile(filepath.Clean(path))
+	return l.o.ReadFile(path)
 }

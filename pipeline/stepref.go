@@ -1,39 +1,71 @@
 package pipeline
 
 import (
-	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 )
 
+// stepFields are what templates can name of a step, whatever its kind.
 func stepFields() []string {
 	return []string{
 		"status", "text", "output", "error", "session", "agent", "model", "usage", "cost", "duration", "exit", "stdout", "stderr", "steps", "attempts",
+		"diff", "files", "branch", "artifacts", "items", "iterations",
 	}
 }
 
+// eachFields are those of a step with `foreach` as a whole.
+func eachFields() []string { return []string{"status", "error", "duration", "attempts", "items"} }
+
 // useStep checks `.steps.x…` and makes x a need.
 func (l *loader) useStep(t Text, u use, s site) {
-	complain := func(hint, format string, args ...any) { l.failText(t, u.offset, hint, format, args...) }
+	complain := l.atText(t, u)
 	if s.node == nil && s.what != "`outputs`" {
 		complain("", "`.steps` cannot be used in %s", s.what)
 		return
 	}
-	if len(u.path) == 1 || u.path[1] == "[]" {
+	if len(u.path) == 1 || u.path[1] == anElement || u.path[1] == aValue {
 		l.anyStep(s, complain)
 		return
 	}
-	id := u.path[1]
-	if s.node != nil {
-		if target := l.reference(id, s.node, complain); target != nil {
-			l.stepField(t, u, 2, target)
-		}
-	} else if target := l.root.names[id]; target != nil {
-		l.stepField(t, u, 2, target)
-	} else {
-		l.unknownStep(nil, id, complain)
+	if own, ok := l.roundStep(u.path[1], s); ok {
+		l.follow(own, u.path, 2, complain)
+		return
 	}
+	var target *node
+	if s.node != nil {
+		target = l.reference(u.path[1], s.node, complain)
+	} else if target = l.root.names[u.path[1]]; target == nil {
+		l.unknownStep(nil, u.path[1], complain)
+	}
+	if target != nil {
+		l.follow(shape{step: target}, u.path, 2, complain)
+	}
+}
+
+// roundStep is what an id means to `until` alone: a step of the round that ended, or,
+// where the step is no group, that round itself.
+func (l *loader) roundStep(id string, s site) (shape, bool) {
+	switch {
+	case s.stand != afterRound:
+	case s.node.inner != nil:
+		child := s.node.inner.names[id]
+		return shape{step: child}, child != nil
+	case s.node.step.ID == id:
+		return shape{step: s.node, layer: layerRound}, true
+	}
+	return shape{}, false
+}
+
+// stepNamed is the step that an id means at a site.
+func (l *loader) stepNamed(id string, s site) (shape, bool) {
+	if own, ok := l.roundStep(id, s); ok {
+		return own, true
+	}
+	target := l.root.names[id]
+	if s.node != nil {
+		target = l.visible(s.node, id)
+	}
+	return shape{step: target}, target != nil
 }
 
 // anyStep is a reference that cannot be followed: every explicit need may be meant.
@@ -52,61 +84,156 @@ func (l *loader) anyStep(s site, complain report) {
 	}
 }
 
-// stepField checks what is named of a step: path element i and on.
-func (l *loader) stepField(t Text, u use, i int, target *node) {
-	if !l.member(t, u, i, "step `"+target.step.ID+"`", stepFields()) || len(u.path) <= i {
-		return
+// stepField is what is named of a step: path element i.
+func (l *loader) stepField(sh shape, path ref, i int, complain report) (shape, bool) {
+	nd, name := sh.step, path[i]
+	if sh.layer == layerStep && nd.step.Foreach != nil {
+		return l.eachField(nd, path, i, complain)
 	}
-	switch field := u.path[i]; {
-	case field == "steps" && target.inner == nil:
-		l.failText(t, u.offset, "", "step `%s` is not a group", target.step.ID)
-	case field == "steps" && len(u.path) > i+1 && u.path[i+1] != "[]":
-		l.innerStep(t, u, i+1, target)
-	case field == "output" && len(target.step.Output) == 0 && !target.broken():
-		l.failText(t, u.offset, "add `output` to `"+target.step.ID+"`, or use .text or .stdout", "step `%s` declares no `output`", target.step.ID)
-	case field == "output":
-		l.property(t, u, i+1, target.step.Output)
+	if sh.layer == layerItem && (name == "item" || name == "index") {
+		return l.loopValue(name, site{node: nd}), true
+	}
+	if !among(path, i, "step `"+nd.step.ID+"`", stepFields(), complain) {
+		return shape{}, false
+	}
+	if hint, why := l.lacks(nd, sh.layer, name); why != "" {
+		complain(hint, "step `%s` %s", nd.step.ID, why)
+		return shape{}, false
+	}
+	switch name {
+	case "steps":
+		return shape{scope: nd.inner}, true
+	case "output":
+		return l.outputOf(nd), true
+	case "diff", "files":
+		nd.step.Changes = true
+	}
+	return fieldShape(name), true
+}
+
+// eachField is what is named of a step with `foreach` from outside of it.
+func (l *loader) eachField(nd *node, path ref, i int, complain report) (shape, bool) {
+	switch name := path[i]; {
+	case name == "items":
+		return shape{list: &shape{step: nd, layer: layerItem}}, true
+	case slices.Contains(stepFields(), name) && !slices.Contains(eachFields(), name):
+		complain("name that of each item: {{ range .steps."+nd.step.ID+".items }}{{ ."+name+" }}{{ end }}", "step `%s` has `foreach`: there is a `.%s` of each item, and none of all", nd.step.ID, name)
+		return shape{}, false
+	default:
+		return fieldShape(name), among(path, i, "step `"+nd.step.ID+"`", eachFields(), complain)
 	}
 }
 
-// broken says that the step's output was declared wrongly and reported.
-func (nd *node) broken() bool {
-	_, declared := nd.keys["output"]
-	return declared
-}
-
-func (l *loader) innerStep(t Text, u use, i int, group *node) {
-	child := group.inner.names[u.path[i]]
-	if child == nil {
-		var ids []string
-		for _, n := range group.inner.steps {
-			ids = append(ids, n.step.ID)
+// lacks says why a step does not have a field that others have, or "".
+func (l *loader) lacks(nd *node, from layer, name string) (hint, why string) {
+	st := nd.step
+	switch name {
+	case "steps":
+		if nd.inner == nil {
+			return "", "is not a group"
 		}
-		l.failText(t, u.offset, orList(suggest(u.path[i], ids), "its steps are ", ids), "group `%s` has no step `%s`", group.step.ID, u.path[i])
-		return
+	case "items":
+		if st.Foreach == nil || from != layerStep {
+			return "", "has no `foreach` and so no items"
+		}
+	case "iterations":
+		if st.Repeat == nil || from == layerRound {
+			return "add `repeat`, or leave it out", "has no `repeat`"
+		}
+	case "output":
+		return l.lacksOutput(nd)
+	case "artifacts":
+		if _, declared := nd.keys["artifacts"]; !declared {
+			return "add `artifacts: [PATH]` to it", "keeps no artifacts"
+		}
+	case "diff", "files":
+		if slices.Contains([]Kind{KindAsk, KindSet}, st.Kind) {
+			return "name a step that works on files", "changes no files"
+		}
+	case "branch":
+		if owner := workspaceOf(nd); owner == nil || owner.ctl.mode != "worktree" {
+			return "add `isolation: worktree` to it", "has no branch of its own"
+		}
 	}
-	l.stepField(t, u, i+1, child)
+	return "", ""
 }
 
-// property checks the path from element i on against a JSON Schema, as far as that
-// declares properties.
-func (l *loader) property(t Text, u use, i int, schema json.RawMessage) {
-	var s struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-		Items      json.RawMessage            `json:"items"`
+func (l *loader) lacksOutput(nd *node) (hint, why string) {
+	st, id := nd.step, nd.step.ID
+	switch {
+	case nd.declared("output"), st.Kind == "", st.Kind == KindMerge, st.Kind == KindSet:
+	case st.Kind == KindCall:
+		if c := nd.ctl.callee; c != nil && c.plan != nil && len(c.plan.Outputs) == 0 {
+			return "add `outputs` to " + c.plan.File, "calls a pipeline without `outputs`"
+		}
+	case st.Kind == KindGroup:
+		return "name a step inside of it: .steps." + id + ".steps.ID.output", "is a group and declares no `output`"
+	case st.Kind == KindAsk:
+		return "add `output` to `" + id + "`, or use .text", "declares no `output`"
+	default:
+		return "add `output` to `" + id + "`, or use .text or .stdout", "declares no `output`"
 	}
-	if len(u.path) <= i || len(schema) == 0 || json.Unmarshal(schema, &s) != nil {
-		return
+	return "", ""
+}
+
+// declared says that the step has the key, be its value right or reported.
+func (nd *node) declared(key string) bool {
+	_, found := nd.keys[key]
+	return found
+}
+
+// outputOf is what is known of the output of a step.
+func (l *loader) outputOf(nd *node) shape {
+	switch nd.step.Kind {
+	case KindMerge:
+		return jsonShape(mergeOutput)
+	case KindSet:
+		return l.setOutput(nd)
+	case KindCall:
+		if nd.ctl.callee == nil || nd.ctl.callee.plan == nil {
+			return shape{}
+		}
+		return shape{fields: nd.ctl.callee.outputs}
+	default:
+		return shape{schema: nd.step.Output}
 	}
-	if u.path[i] == "[]" {
-		l.property(t, u, i+1, s.Items)
-		return
+}
+
+// fieldShape is what is known of a field that is the same for all steps.
+func fieldShape(name string) shape {
+	switch name {
+	case "status", "text", "error", "session", "agent", "model", "duration", "stdout", "stderr", "diff", "branch":
+		return jsonShape(`{"type":"string"}`)
+	case "exit", "iterations", "attempts":
+		return jsonShape(`{"type":"integer"}`)
+	case "cost":
+		return jsonShape(`{"type":"number"}`)
+	case "artifacts":
+		return jsonShape(`{"type":"array","items":{"type":"object","properties":{"name":{"type":"string"},"size":{"type":"integer"}}}}`)
+	case "files":
+		return jsonShape(`{"type":"array"}`)
 	}
-	if len(s.Properties) == 0 {
-		return
+	return shape{}
+}
+
+func (l *loader) innerStep(sc *scope, path ref, i int, complain report) (shape, bool) {
+	if child := sc.names[path[i]]; child != nil {
+		return shape{step: child}, true
 	}
-	of := "`." + strings.ReplaceAll(strings.Join(u.path[:i], "."), ".[]", "[]") + "`"
-	if l.member(t, u, i, of, slices.Sorted(maps.Keys(s.Properties))) {
-		l.property(t, u, i+1, s.Properties[u.path[i]])
+	var ids []string
+	for _, n := range sc.steps {
+		ids = append(ids, n.step.ID)
 	}
+	complain(orList(suggest(path[i], ids), "its steps are ", ids), "group `%s` has no step `%s`", sc.owner.step.ID, path[i])
+	return shape{}, false
+}
+
+// reach says how a template names a step inside of groups.
+func reach(nd *node) string {
+	for o := nd.in.owner; o != nil; o = o.in.owner {
+		if o.step.Foreach != nil {
+			return "each item of `" + o.path + "` has its own: {{ range .steps." + o.step.ID + ".items }}{{ .steps." + nd.step.ID + ".status }}{{ end }}"
+		}
+	}
+	return "a template reaches it as .steps." + strings.ReplaceAll(nd.path, ".", ".steps.")
 }

@@ -35,8 +35,26 @@ func parseText(t Text, functions map[string]any) (*parsed, error) {
 	return parseTemplate(&parsed{text: t, wrote: t.Src}, functions)
 }
 
+// A parser reads a template for one purpose. The functions are only looked at by name.
+type parser func(t Text, functions map[string]any) (*parsed, error)
+
 // parseCondition parses an `if`: one action, with or without braces.
 func parseCondition(t Text, functions map[string]any) (*parsed, error) {
+	return parseExpression(t, functions, "`if`", `eq .inputs.mode "full"`)
+}
+
+// parseUntil parses the condition of a `repeat`.
+func parseUntil(t Text, functions map[string]any) (*parsed, error) {
+	return parseExpression(t, functions, "`until`", ".steps.review.output.approved")
+}
+
+// parseList parses a `foreach`.
+func parseList(t Text, functions map[string]any) (*parsed, error) {
+	return parseExpression(t, functions, "`foreach`", ".steps.find.output.files")
+}
+
+// parseExpression parses one action, with or without braces.
+func parseExpression(t Text, functions map[string]any, what, example string) (*parsed, error) {
 	p := &parsed{text: t, wrote: t.Src}
 	if !strings.HasPrefix(strings.TrimSpace(t.Src), "{{") {
 		p.wrote, p.shift = "{{"+t.Src+"}}", 2
@@ -45,7 +63,7 @@ func parseCondition(t Text, functions map[string]any) (*parsed, error) {
 		return nil, err
 	}
 	if onlyAction(p.tree) == nil {
-		return nil, p.err(parse.Pos(p.shift), "write one expression, such as: eq .inputs.mode \"full\"", "`if` must be one expression")
+		return nil, p.err(parse.Pos(p.shift), "write one expression, such as: "+example, what+" must be one expression")
 	}
 	return p, nil
 }

@@ -48,6 +48,9 @@ func (l *loader) pipelineKey(e entry) bool {
 	case "agents":
 		p.Agents = l.profiles(e.val)
 	case "concurrency":
+		if len(l.chain) > 1 {
+			l.warn(place(e.at), "set it in "+l.chain[0], "`concurrency` of a called pipeline has no effect")
+		}
 		l.concurrency(e.val)
 	case "budget":
 		p.Budget = l.budget(e.val)

@@ -26,7 +26,7 @@ func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
 		}
 		return a.settle(ctx, out)
 	}
-	text, err := a.renderer.Text(*a.step.Prompt, a.data)
+	text, err := a.x.renderer.Text(*a.step.Prompt, a.data)
 	if err != nil {
 		return a.refused(configProblem(err)), nil
 	}

@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -65,12 +64,9 @@ type Config struct {
 // Journal a local.Journal. Tasks may be executed concurrently.
 type Executor struct {
 	Config
-	renderer *pipeline.Renderer // of the templates outside of groups
+	renderer *pipeline.Renderer
 	ledger   *ledger
 	recorder *recorder
-
-	mu     sync.Mutex
-	groups map[string]*pipeline.Renderer // by path, made when needed
 
 	// What an earlier process of the run left, for Restore's sake.
 	exits  map[string]proc.Record // by label: how processes ended when flow died
@@ -82,7 +78,7 @@ type Executor struct {
 // used by this flow.
 func New(c Config) (*Executor, error) {
 	x := &Executor{
-		Config: c, ledger: newLedger(), groups: map[string]*pipeline.Renderer{},
+		Config: c, ledger: newLedger(),
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
 	}
 	for name, profile := range c.Plan.Agents {
@@ -91,30 +87,8 @@ func New(c Config) (*Executor, error) {
 		}
 	}
 	var err error
-	x.renderer, err = x.newRenderer(c.Plan, "")
+	x.renderer, err = pipeline.NewRenderer(c.Plan, pipeline.Funcs{File: x.frozenFile})
 	return x, err
-}
-
-func (x *Executor) newRenderer(p *pipeline.Plan, scope string) (*pipeline.Renderer, error) {
-	return pipeline.NewRenderer(p, pipeline.Funcs{File: x.frozenFile, Transcript: x.transcript(scope)})
-}
-
-// rendererOf returns the renderer for the templates of a step. Those of a group have
-// one of their own, because the step that `transcript` names depends on the place.
-func (x *Executor) rendererOf(path string) (*pipeline.Renderer, error) {
-	scope := parent(path)
-	if scope == "" {
-		return x.renderer, nil
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if r := x.groups[scope]; r != nil {
-		return r, nil
-	}
-	// Without its steps: what a plan does not list is parsed when it is asked for.
-	r, err := x.newRenderer(&pipeline.Plan{File: x.Plan.File, Files: x.Plan.Files}, scope)
-	x.groups[scope] = r
-	return r, err
 }
 
 // Exec executes one task. A step that fails is a fact; an error means that flow
@@ -139,7 +113,6 @@ type attempt struct {
 	step     *pipeline.Step
 	record   local.Recorder
 	began    time.Time
-	renderer *pipeline.Renderer
 	data     pipeline.Data
 	dir      string // absolute working directory
 	env      []string
@@ -155,16 +128,14 @@ type attempt struct {
 
 func (a *attempt) execute(ctx context.Context) (dag.Fact, error) {
 	var err error
-	if a.renderer, err = a.x.rendererOf(a.task.Path); err != nil {
-		return dag.Fact{}, err
-	}
 	if a.data, err = a.x.base(a.task.Inputs); err != nil {
 		return dag.Fact{}, err
 	}
+	a.data[pipeline.TranscriptKey] = a.x.transcript(parent(a.task.Path))
 	var envErr error // a condition may have been written to avoid it
 	a.env, a.data["env"], envErr = a.x.environment(a.step, a.data)
 	if a.step.If != nil {
-		hold, err := a.renderer.Condition(*a.step.If, a.data, a.task.Needs)
+		hold, err := a.x.renderer.Condition(*a.step.If, a.data, a.task.Needs)
 		if err != nil {
 			return a.refused(configProblem(err)), nil
 		}
@@ -192,7 +163,7 @@ func (a *attempt) workingDirectory() error {
 	if a.step.Cwd == nil {
 		return checkWorkspace(a.dir)
 	}
-	cwd, err := a.renderer.Text(*a.step.Cwd, a.data)
+	cwd, err := a.x.renderer.Text(*a.step.Cwd, a.data)
 	if err != nil {
 		return err
 	}
