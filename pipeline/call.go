@@ -184,8 +184,11 @@ func (l *loader) argument(nd *node, e entry, in Input) *Text {
 	before := len(l.errs)
 	l.checkText(*t, s)
 	if found := l.valueOf(*t, s).unless(in.Type); found != "" && len(l.errs) == before {
-		hint := ""
-		if found == "text" {
+		hint := "write one template of the right type"
+		switch {
+		case in.Type == "string":
+			hint = "convert it: toString …"
+		case found == "text":
 			hint = `write one template and nothing else, such as "{{ .inputs.max }}"; int and fromJson convert text`
 		}
 		l.fail(t.Pos, hint, "input `%s` is %s, got %s", in.Name, typeWord(in.Type), found)

@@ -7,7 +7,8 @@ import "slices"
 type control struct {
 	parallel int // `max-parallel`
 	item     shape
-	itemDone bool // item was looked for: a list may be made of the step itself
+	itemDone bool   // item was looked for: a list may be made of the step itself
+	values   *shape // of a `set`
 
 	callee *callee // nil: it could not be read
 	with   []entry

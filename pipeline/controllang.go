@@ -45,7 +45,7 @@ func foreignControl(key string) string {
 		"parallel":    "steps that need nothing from each other run at once; for items write `foreach` with `max-parallel: N`",
 		"parallelism": "write `max-parallel` for items; `concurrency` is set for the whole pipeline",
 		"batch":       "write `max-parallel: N`",
-		"approval":    askPerson, "approve": askPerson, "manual": askPerson, "wait": askPerson, "suspend": askPerson, "input": askPerson, "confirm": askPerson, "gate": askPerson,
+		"approval":    askPerson, "approve": askPerson, "manual": askPerson, "suspend": askPerson, "input": askPerson, "confirm": askPerson, "gate": askPerson,
 		"include": callPipeline, "import": callPipeline, "call": callPipeline, "workflow": callPipeline, "subworkflow": callPipeline, "template": callPipeline, "templateRef": callPipeline,
 		"arguments": "write `with`", "parameters": "write `with`", "inputs": "write `with`", "params": "write `with`",
 		"assign": "write `set`", "let": "write `set`", "values": "write `set`",

@@ -81,7 +81,8 @@ func (l *loader) checkForeach(nd *node) {
 		return
 	}
 	s := site{node: nd, env: true, stand: beforeItems, what: "`foreach`"}
-	if l.checkTemplate(*f.List, s, parseList, l.tmpl.functions) == nil {
+	before := len(l.errs)
+	if l.checkTemplate(*f.List, s, parseList, l.tmpl.functions); len(l.errs) > before {
 		return
 	}
 	list := l.expression(*f.List, parseList, s)

@@ -123,7 +123,8 @@ func (l *loader) condition(nd *node) {
 		return
 	}
 	s := site{node: nd, env: true, stand: asCondition, what: "`if`"}
-	if r := l.checkTemplate(*t, s, parseCondition, l.tmpl.conditions); r != nil {
+	before := len(l.errs)
+	if r := l.checkTemplate(*t, s, parseCondition, l.tmpl.conditions); r != nil && len(l.errs) == before {
 		nd.step.Handles = handles(r.p)
 		nd.fixed = len(r.uses)+len(r.transcripts)+len(r.files) == 0
 		l.mustBeBoolean(*t, l.expression(*t, parseCondition, s), "`if`")

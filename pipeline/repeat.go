@@ -42,7 +42,8 @@ func (l *loader) checkRepeat(nd *node) {
 	}
 	t := nd.step.Repeat.Until
 	s := site{node: nd, env: true, stand: afterRound, what: "`until`"}
-	if l.checkTemplate(t, s, parseUntil, l.tmpl.functions) == nil {
+	before := len(l.errs)
+	if l.checkTemplate(t, s, parseUntil, l.tmpl.functions); len(l.errs) > before {
 		return
 	}
 	l.mustBeBoolean(t, l.expression(t, parseUntil, s), "`until`")

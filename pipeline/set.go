@@ -33,14 +33,16 @@ func (l *loader) typedText(n *yaml.Node, what string, asText bool) *Text {
 	return &Text{Src: string(raw), Pos: place(n), JSON: true}
 }
 
-// setOutput is what is known of the values of a `set`.
+// setOutput is what is known of the values of a `set`. Values that go in a circle are
+// reported as needs that do.
 func (l *loader) setOutput(nd *node) shape {
-	if nd.ctl.itemDone || len(nd.step.Set) == 0 {
-		return shape{}
+	if nd.ctl.values == nil {
+		nd.ctl.values = &shape{}
+		fields := make(map[string]shape, len(nd.step.Set))
+		for _, v := range nd.step.Set {
+			fields[v.Name] = l.valueOf(v.Value, site{node: nd})
+		}
+		nd.ctl.values.fields = fields
 	}
-	sh := shape{fields: map[string]shape{}}
-	for _, v := range nd.step.Set {
-		sh.fields[v.Name] = l.valueOf(v.Value, site{node: nd})
-	}
-	return sh
+	return *nd.ctl.values
 }

@@ -60,7 +60,7 @@ func readSchema(raw json.RawMessage) known {
 // kinds are the JSON types that the value can have; nil when that is not known.
 func (sh shape) kinds() []string {
 	switch {
-	case sh.step != nil, sh.scope != nil, sh.fields != nil:
+	case sh.step != nil, sh.scope != nil, sh.fields != nil: // a dict
 		return []string{"object"}
 	case sh.list != nil:
 		return []string{"array"}

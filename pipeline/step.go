@@ -229,6 +229,9 @@ func (l *loader) fits(nd *node, entries []entry) {
 		if nd.step.Kind == KindGroup {
 			hint = "set it on the steps of the group"
 		}
+		if nd.step.Kind == KindCall {
+			hint = "set it on the steps of the called pipeline"
+		}
 		l.failNode(k.at, hint, "`%s` has no meaning for a step with `%s`", k.key, nd.step.Kind)
 	}
 }

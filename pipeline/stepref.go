@@ -31,15 +31,24 @@ func (l *loader) useStep(t Text, u use, s site) {
 		l.follow(own, u.path, 2, complain)
 		return
 	}
-	var target *node
-	if s.node != nil {
-		target = l.reference(u.path[1], s.node, complain)
-	} else if target = l.root.names[u.path[1]]; target == nil {
-		l.unknownStep(nil, u.path[1], complain)
-	}
-	if target != nil {
+	if target := l.target(u.path[1], s, complain); target != nil {
 		l.follow(shape{step: target}, u.path, 2, complain)
 	}
+}
+
+// target finds the step that a template names, and makes it a need of the template's own.
+func (l *loader) target(id string, s site, complain report) *node {
+	switch {
+	case s.node == nil && l.root.names[id] == nil:
+		l.unknownStep(nil, id, complain)
+	case s.node == nil:
+		return l.root.names[id]
+	case s.stand == afterRound && s.node.inner != nil && l.visible(s.node, id) == nil:
+		l.innerStep(s.node.inner, ref{"steps", id}, 1, complain)
+	default:
+		return l.reference(id, s.node, complain)
+	}
+	return nil
 }
 
 // roundStep is what an id means to `until` alone: a step of the round that ended, or,
