@@ -32,11 +32,11 @@ func (j Journal) Append(ctx context.Context, f dag.Fact) error {
 	return j.x.ledger.note(f)
 }
 
-// Facts returns the facts among a run's records, in order.
+// Facts returns the facts among a run's records, in order; an update is one.
 func Facts(records []state.Record) iter.Seq2[dag.Fact, error] {
 	return func(yield func(dag.Fact, error) bool) {
 		for _, r := range records {
-			if r.Type == recordFact && !yield(readFact(r)) {
+			if r.Type == recordFact && !yield(readFact(r)) || r.Type == recordUpdate && !yield(updatedFact(r)) {
 				return
 			}
 		}

@@ -28,6 +28,12 @@ func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(f
 
 func (x *Executor) restore(m *dag.Machine, r state.Record) error {
 	switch r.Type {
+	case recordUpdate:
+		f, err := updatedFact(r)
+		if err != nil {
+			return err
+		}
+		return m.Apply(f)
 	case recordFact:
 		f, err := readFact(r)
 		if err != nil {

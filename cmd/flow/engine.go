@@ -26,7 +26,8 @@ type engine struct {
 	plan    *pipeline.Plan
 	inputs  map[string]any
 	secrets map[string]string
-	output  string // text or json
+	records []state.Record // to go on from
+	output  string         // text or json
 	quiet   bool
 
 	machine    *dag.Machine
@@ -43,6 +44,9 @@ const exitsFile = "exits.jsonl"
 func (e *engine) runAndClose() (err error) {
 	defer func() { err = errors.Join(err, e.run.Close()) }()
 	if err := e.prepare(); err != nil {
+		return err
+	}
+	if err := e.executor.Restore(e.machine, e.records, e.run.Events, nil); err != nil {
 		return err
 	}
 	return e.execute()
@@ -131,6 +135,7 @@ func (e *engine) broken(err error) error {
 const (
 	recordOutputs = "outputs" // the pipeline's outputs
 	recordProblem = "problem" // why they could not be evaluated, as text
+	recordReused  = "reused"  // the run whose results were taken over
 )
 
 // outputs evaluates the pipeline's outputs, which only a run that succeeded has. A

@@ -17,23 +17,33 @@ func (a *app) resumeCommand() *cobra.Command {
 	var (
 		output string
 		quiet  bool
+		update bool
+		inputs []string
 	)
 	cmd := &cobra.Command{
 		Use:   "resume RUN",
 		Short: "Go on with a run that was interrupted or failed",
 		Long: "resume goes on with a run after anything: a failed step, Ctrl-C, kill -9, a power cut. Steps that\n" +
 			"succeeded are not run again. A step that was under way goes on in its agent's native session.\n" +
-			"The pipeline is the one that the run began with, whatever its file says today.\n" +
+			"The pipeline is the one that the run began with, whatever its file says today. With --update it is the\n" +
+			"file of today: steps that changed, and all that need them, run again; the others keep what they did.\n" +
 			"RUN is a run's id, the beginning of one, or `last`.",
 		Args: arguments(1, 1, "one run"),
-		RunE: func(_ *cobra.Command, args []string) error { return a.resume(args[0], output, quiet) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(inputs) > 0 && !update {
+				return usageError{errors.New("a resumed run keeps its inputs\nhint: --update -i NAME=VALUE changes one, and runs what uses it again")}
+			}
+			return a.resume(args[0], output, quiet, update, inputs)
+		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "what standard output gets: text or json")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress, only what failed")
+	cmd.Flags().BoolVar(&update, "update", false, "go on with the pipeline's file as it is today")
+	cmd.Flags().StringArrayVarP(&inputs, "input", "i", nil, "with --update: another value of an input, `name=value` (repeatable)")
 	return cmd
 }
 
-func (a *app) resume(name, output string, quiet bool) error {
+func (a *app) resume(name, output string, quiet, update bool, inputs []string) error {
 	if err := oneOf("--output", output, "text", "json"); err != nil {
 		return err
 	}
@@ -50,24 +60,29 @@ func (a *app) resume(name, output string, quiet bool) error {
 		return err
 	}
 	e := &engine{app: a, run: r, output: output, quiet: quiet}
-	return e.resumeAndClose()
+	return e.resumeAndClose(update, inputs)
 }
 
-func (e *engine) resumeAndClose() (err error) {
+func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
 	defer func() { err = errors.Join(err, e.run.Close()) }()
 	plan, values, err := frozen(e.run)
 	if err != nil {
 		return err
 	}
-	e.plan = plan
+	e.plan, e.records = plan, e.run.Records()
 	if e.inputs, err = plan.BindInputs(nil, values); err != nil {
 		return err
 	}
-	if e.secrets, err = e.app.secrets(plan); err != nil {
+	if update {
+		if err := e.update(values, inputs); err != nil {
+			return err
+		}
+	}
+	if e.secrets, err = e.app.secrets(e.plan); err != nil {
 		return err
 	}
 	if !e.run.Header().Simulated {
-		if err := steps.Preflight(plan, adapters(), e.run.Header().Workspace); err != nil {
+		if err := steps.Preflight(e.plan, adapters(), e.run.Header().Workspace); err != nil {
 			return err
 		}
 	}
@@ -77,7 +92,7 @@ func (e *engine) resumeAndClose() (err error) {
 	if err := e.restore(); err != nil {
 		return err
 	}
-	if e.succeeded() {
+	if e.succeeded() && !update { // an update may have changed the outputs alone
 		return e.nothingLeft()
 	}
 	return e.execute()
@@ -106,7 +121,11 @@ func (e *engine) restore() error {
 	if err != nil {
 		return err
 	}
-	if err := e.executor.Restore(e.machine, e.run.Records(), e.run.Events, exits); err != nil {
+	records, err := steps.Effective(e.records)
+	if err != nil {
+		return err
+	}
+	if err := e.executor.Restore(e.machine, records, e.run.Events, exits); err != nil {
 		return fmt.Errorf("run %s: %w", e.run.Header().ID, err)
 	}
 	if e.succeeded() {

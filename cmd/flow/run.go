@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"flow/pipeline"
 	"flow/state"
@@ -22,6 +23,8 @@ type runFlags struct {
 	simulate bool
 	output   string
 	quiet    bool
+	from     string // with reuse
+	reuse    string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -37,13 +40,20 @@ func (a *app) runCommand() *cobra.Command {
 		RunE:    func(_ *cobra.Command, args []string) error { return a.run(args[0], f) },
 	}
 	fl := cmd.Flags()
+	f.bind(fl)
 	fl.StringArrayVarP(&f.inputs, "input", "i", nil, "an input, `name=value` (repeatable)")
 	fl.StringVar(&f.file, "inputs", "", "JSON `file` with an object of inputs; - is standard input")
-	fl.StringVar(&f.runID, "run-id", "", "name of the run (default: time and a random part)")
 	fl.BoolVar(&f.simulate, "simulate", false, "use built-in simulated agents: no key, no agent CLI, no cost")
+	fl.StringVar(&f.from, "from", "", "with --reuse: the `step` from which on nothing is taken over")
+	fl.StringVar(&f.reuse, "reuse", "", "take over what that `run` did before --from, where steps and inputs are the same")
+	return cmd
+}
+
+// bind adds the flags that all commands have which begin a run.
+func (f *runFlags) bind(fl *pflag.FlagSet) {
+	fl.StringVar(&f.runID, "run-id", "", "name of the run (default: time and a random part)")
 	fl.StringVarP(&f.output, "output", "o", "text", "what standard output gets: text or json")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, only what failed")
-	return cmd
 }
 
 func (a *app) run(file string, f runFlags) error {
@@ -58,29 +68,15 @@ func (a *app) run(file string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	secrets, err := a.secrets(plan)
-	if err != nil {
-		return err
-	}
 	workspace, err := os.Getwd()
 	if err != nil {
 		return err
 	}
-	if !f.simulate {
-		if err := steps.Preflight(plan, adapters(), workspace); err != nil {
-			return err
-		}
-	}
-	s, err := a.store()
+	reuse, err := a.reused(f)
 	if err != nil {
 		return err
 	}
-	r, err := a.create(s, plan, source, inputs, workspace, f)
-	if err != nil {
-		return err
-	}
-	e := &engine{app: a, run: r, plan: plan, inputs: inputs, secrets: secrets, output: f.output, quiet: f.quiet}
-	return e.runAndClose()
+	return a.begin(beginning{plan: plan, source: source, inputs: inputs, workspace: workspace, flags: f, reuse: reuse, from: f.from})
 }
 
 // load reads a pipeline and prints what it warns of.
@@ -126,13 +122,9 @@ func languageOptions() pipeline.Options {
 
 // inputs binds the inputs of the command line to those that the plan declares.
 func (a *app) inputs(plan *pipeline.Plan, f runFlags) (map[string]any, error) {
-	flags := map[string]string{}
-	for _, text := range f.inputs {
-		name, value, ok := strings.Cut(text, "=")
-		if !ok {
-			return nil, usageError{fmt.Errorf("-i %s has no value\nhint: -i %s=VALUE", text, text)}
-		}
-		flags[name] = value
+	flags, err := inputFlags(f.inputs)
+	if err != nil {
+		return nil, err
 	}
 	values, err := a.inputFile(f.file)
 	if err != nil {
@@ -143,6 +135,19 @@ func (a *app) inputs(plan *pipeline.Plan, f runFlags) (map[string]any, error) {
 		return nil, usageError{err}
 	}
 	return bound, nil
+}
+
+// inputFlags reads name=value.
+func inputFlags(texts []string) (map[string]string, error) {
+	flags := map[string]string{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("-i %s has no value\nhint: -i %s=VALUE", text, text)}
+		}
+		flags[name] = value
+	}
+	return flags, nil
 }
 
 func (a *app) inputFile(file string) (map[string]json.RawMessage, error) {

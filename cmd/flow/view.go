@@ -30,7 +30,11 @@ func machine(v *state.View) (*dag.Machine, error) {
 		return nil, err
 	}
 	m := dag.New(plan, dag.Options{})
-	for f, err := range steps.Facts(v.Records()) {
+	records, err := steps.Effective(v.Records())
+	if err != nil {
+		return nil, err
+	}
+	for f, err := range steps.Facts(records) {
 		if err != nil {
 			return nil, err
 		}
@@ -41,28 +45,27 @@ func machine(v *state.View) (*dag.Machine, error) {
 	return m, nil
 }
 
-// files is a run, to read what it froze when it began.
+// files is a run, to read what it froze when it began or was updated.
 type files interface {
 	File(name string) ([]byte, error)
+	Blob(ref string) ([]byte, error)
+	Records() []state.Record
 }
 
-// frozen reads the plan and the inputs that a run froze when it began.
+// frozen reads the plan and the inputs that a run goes by: those that it began with, or
+// those of its last update.
 func frozen(r files) (*pipeline.Plan, map[string]json.RawMessage, error) {
+	u, err := steps.LastUpdate(r.Records())
+	if err != nil {
+		return nil, nil, err
+	}
+	if u == nil {
+		u = &steps.Update{}
+	}
 	var plan pipeline.Plan
-	if err := readJSON(r, "plan.json", &plan); err != nil {
+	if err := readFrozen(r, u.Plan, "plan.json", &plan); err != nil {
 		return nil, nil, err
 	}
 	var inputs map[string]json.RawMessage
-	return &plan, inputs, readJSON(r, "inputs.json", &inputs)
-}
-
-func readJSON(r files, name string, v any) error {
-	data, err := r.File(name)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(data, v); err != nil {
-		return &state.Error{Path: name, Msg: "cannot be read", Err: err}
-	}
-	return nil
+	return &plan, inputs, readFrozen(r, u.Inputs, "inputs.json", &inputs)
 }

@@ -221,6 +221,7 @@ func (m *Machine) note(n *node, f Fact) {
 	switch f.Kind {
 	case Started:
 		n.running, n.attempts, n.previous = true, f.Attempt, ""
+		n.starts++
 		m.activate(n, !n.slotless())
 		return
 	case Opened:

@@ -90,6 +90,7 @@ type node struct {
 type record struct {
 	last     Kind   // of the facts
 	attempts int    // the number of the last that started
+	starts   int    // how many started
 	previous Kind   // how the last attempt ended
 	running  bool   // the last attempt has not ended
 	opened   bool   // there is something in it that may run, or has

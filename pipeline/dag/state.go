@@ -139,7 +139,7 @@ func (m *Machine) Steps() []StepState {
 	for n := range m.root.all() {
 		s := StepState{
 			Path: n.path, Form: n.form, Step: n.step, Status: n.status(),
-			Attempts: n.attempts, Result: n.result, Cause: n.cause,
+			Attempts: n.starts, Result: n.result, Cause: n.cause,
 		}
 		s.Reason, s.Root = m.why(n)
 		states = append(states, s)
