@@ -158,7 +158,7 @@ func LanguageSchema() ([]byte, error) {
 		"value":     schema{"type": []string{"string", "number", "boolean"}, "description": "A template."},
 		"variables": mapOf(idPattern, def("value")),
 		"budget":    budgetSchema(), "notify": notifySchema(), "permissions": closed(permissionsTable()),
-		"values":    mapOf(idPattern, schema{"description": "A template, or any value."}),
+		"values": mapOf(idPattern, schema{"description": "A template, or any value."}),
 	}
 	text, err := json.MarshalIndent(root, "", "  ")
 	return append(text, '\n'), err
