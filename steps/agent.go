@@ -13,7 +13,7 @@ import (
 // prompt runs an agent step: one turn of the agent, and one more in the same
 // session when the answer does not match the schema.
 func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
-	profile := a.x.Plan.Agents[a.step.Agent]
+	profile := a.profile()
 	a.result = Result{Agent: a.step.Agent, Use: profile.Use, Model: profile.Model}
 	a.held = a.x.ledger.get(a.task.Path).held
 	out, done, err := a.adopt()
@@ -26,9 +26,9 @@ func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
 		}
 		return a.settle(ctx, out)
 	}
-	text, err := a.x.renderer.Text(*a.step.Prompt, a.data)
+	text, err := a.promptText()
 	if err != nil {
-		return a.refused(configProblem(err)), nil
+		return a.refusedOr(err)
 	}
 	p, problem := a.plan(text)
 	if problem != nil {
@@ -48,6 +48,14 @@ func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
 		return dag.Fact{}, err
 	}
 	return a.settle(ctx, out)
+}
+
+// promptText is what the agent is asked.
+func (a *attempt) promptText() (string, error) {
+	if a.isJudge() {
+		return a.judgePrompt()
+	}
+	return a.frame.renderer.Text(*a.step.Prompt, a.data)
 }
 
 // settle turns the outcome of a turn into the step's fact. An answer that does not
@@ -117,7 +125,10 @@ func (a *attempt) answer(out agents.Outcome) (json.RawMessage, error) {
 			return nil, err
 		}
 	}
-	return output, pipeline.ValidateJSON(a.step.Output, output)
+	if err := pipeline.ValidateJSON(a.step.Output, output); err != nil || a.judgement == nil {
+		return output, err
+	}
+	return output, a.judgement(output)
 }
 
 func repairPrompt(violations error) string {

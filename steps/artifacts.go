@@ -77,7 +77,7 @@ func (a *attempt) keepArtifacts() (*agents.Problem, error) {
 
 // gather takes in what one template of `artifacts` names.
 func (a *attempt) gather(h *harvest, t pipeline.Text) (*agents.Problem, error) {
-	pattern, err := a.x.renderer.Text(t, a.data)
+	pattern, err := a.frame.renderer.Text(t, a.data)
 	if err != nil {
 		return configProblem(err), nil
 	}

@@ -109,13 +109,13 @@ func (a *attempt) runCheck(ctx context.Context) (*checkFailure, *agents.Problem,
 // checkSpec is how the check is started: where the agent worked, but as a script is,
 // without what an agent gets of flow's environment to log in.
 func (a *attempt) checkSpec() (proc.Spec, *agents.Problem, error) {
-	script, err := a.x.renderer.Script(a.step.Check.Run, a.data)
+	script, err := a.frame.renderer.Script(a.step.Check.Run, a.data)
 	if err != nil {
 		return proc.Spec{}, configProblem(err), nil
 	}
 	step := *a.step
 	step.Kind = pipeline.KindRun
-	env, _, err := a.x.environment(&step, a.data)
+	env, _, err := a.x.environment(a.frame, &step, a.data)
 	if err != nil {
 		return proc.Spec{}, configProblem(err), nil
 	}

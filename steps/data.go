@@ -1,12 +1,12 @@
 package steps
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -15,17 +15,60 @@ import (
 	"flow/pipeline/dag"
 )
 
-// base is what all templates see. `env` is added where it is rendered.
-func (x *Executor) base(inputs map[string]dag.Input) (pipeline.Data, error) {
-	steps, err := x.stepsData(inputs)
+// runData is what all templates of a frame see, in every step and outside of steps.
+func (x *Executor) runData(f *frame) pipeline.Data {
 	return pipeline.Data{
-		"inputs": x.Inputs,
+		"inputs": f.inputs,
 		"run": map[string]any{
-			"id": x.RunID, "dir": x.Store.Dir(), "pipeline": x.Plan.Name,
+			"id": x.RunID, "dir": x.Store.Dir(), "pipeline": f.plan.Name,
 			"started": x.Started.UTC().Format(time.RFC3339),
 		},
-		"steps": steps,
-	}, err
+	}
+}
+
+// stepsIn is runData with the steps that templates see. `env` is added where it is rendered.
+func (x *Executor) stepsIn(f *frame, inputs map[string]dag.Input) (pipeline.Data, error) {
+	steps, err := x.stepsData(inputs)
+	data := x.runData(f)
+	data["steps"] = steps
+	return data, err
+}
+
+// templateData is what the templates of the task see. The nearest list and the nearest
+// loop around it count, and nothing beyond the call that its pipeline is.
+func (a *attempt) templateData() (pipeline.Data, error) {
+	data, err := a.x.stepsIn(a.frame, a.task.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	var each *dag.Enclosing
+	for i := range a.task.Around[a.frame.depth:] {
+		switch e := &a.task.Around[a.frame.depth+i]; e.Form {
+		case dag.Each:
+			each = e
+		case dag.Loop:
+			data["iteration"], data["previous"] = e.Index, nil
+		default:
+		}
+	}
+	if each != nil {
+		data["index"] = each.Index
+		if data["item"], err = a.x.item(each.Path, each.Result, each.Index); err != nil {
+			return nil, err
+		}
+	}
+	if a.task.Before != nil {
+		data["previous"], err = a.x.previous(*a.task.Before)
+	}
+	return data, err
+}
+
+// previous is the round before: the steps of a group by their ids, or the step itself.
+func (x *Executor) previous(round dag.Input) (map[string]any, error) {
+	if round.Steps != nil && len(round.Result) == 0 {
+		return x.stepsData(round.Steps)
+	}
+	return x.stepData(round)
 }
 
 func (x *Executor) stepsData(inputs map[string]dag.Input) (map[string]any, error) {
@@ -33,69 +76,16 @@ func (x *Executor) stepsData(inputs map[string]dag.Input) (map[string]any, error
 	for id, in := range inputs {
 		data, err := x.stepData(in)
 		if err != nil {
-			return nil, fmt.Errorf("the result of %s: %w", in.Path, err)
+			return nil, err
 		}
 		steps[id] = data
 	}
 	return steps, nil
 }
 
-// stepData is one step as templates see it. A key that the step has no value for
-// is missing, so that a template which needs it says so.
-func (x *Executor) stepData(in dag.Input) (map[string]any, error) {
-	r, err := DecodeResult(in.Result)
-	if err != nil {
-		return nil, err
-	}
-	text, err := r.Text.Load(x.Store)
-	if err != nil {
-		return nil, err
-	}
-	d := map[string]any{
-		"status": string(in.Status), "text": text, "error": r.Error,
-		"duration": (time.Duration(r.DurationMS) * time.Millisecond).String(),
-	}
-	if in.Steps != nil {
-		d["steps"], err = x.stepsData(in.Steps)
-		return d, err
-	}
-	if r.Use != "" {
-		d["agent"], d["model"], d["session"] = r.Agent, r.Model, r.Session
-	}
-	if r.Exit != nil {
-		stdout, err := r.Stdout.Load(x.Store)
-		if err != nil {
-			return nil, err
-		}
-		d["exit"], d["stdout"], d["stderr"] = *r.Exit, stdout, r.Stderr
-		d["text"] = strings.TrimRight(stdout, "\n")
-	}
-	if r.Usage != nil {
-		d["usage"] = map[string]any{
-			"inputTokens": r.Usage.InputTokens, "outputTokens": r.Usage.OutputTokens, "cachedTokens": r.Usage.CachedTokens,
-			"reasoningTokens": r.Usage.ReasoningTokens, "totalTokens": r.Usage.TotalTokens,
-		}
-	}
-	if r.CostUSD != nil {
-		d["cost"] = *r.CostUSD
-	}
-	if r.Output.IsZero() {
-		return d, nil
-	}
-	output, err := r.Output.Load(x.Store)
-	if err != nil {
-		return nil, err
-	}
-	d["output"], err = pipeline.DecodeJSON([]byte(output))
-	return d, err
-}
-
-// frozenFile is the template function `file`: a text of the project. One with a
-// literal name is in the plan; others are read when the template is rendered.
-func (x *Executor) frozenFile(path string) (string, error) {
-	if text, ok := x.Plan.Files[path]; ok {
-		return text, nil
-	}
+// projectFile is the template function `file` for a name that is computed: a text of the
+// project, read when the template is rendered. One with a literal name is in its plan.
+func (x *Executor) projectFile(path string) (string, error) {
 	root, err := os.OpenRoot(x.Workspace)
 	if err != nil {
 		return "", err
@@ -120,4 +110,16 @@ func (x *Executor) frozenFile(path string) (string, error) {
 		return "", fmt.Errorf("file %q is not UTF-8 text", path)
 	}
 	return string(data), nil
+}
+
+// decoded reads a JSON text that is kept with a result; nil for none.
+func (x *Executor) decoded(c Content) (any, error) {
+	if c.IsZero() {
+		return nil, nil //nolint:nilnil // no text is no value
+	}
+	text, err := c.Load(x.Store)
+	if err != nil {
+		return nil, err
+	}
+	return pipeline.DecodeJSON(json.RawMessage(text))
 }

@@ -29,18 +29,20 @@ var (
 // inherited part, then the pipeline's env, the profile's and the step's. visible is
 // what templates see of it as `.env`. A variable that cannot be rendered is left out
 // of both, and the error is the first of theirs.
-func (x *Executor) environment(s *pipeline.Step, data pipeline.Data) (env []string, visible map[string]any, err error) {
+//
+// What the callers of the step's pipeline declare comes before that.
+func (x *Executor) environment(f *frame, s *pipeline.Step, data pipeline.Data) (env []string, visible map[string]any, err error) {
 	var prefixes []string
-	layers := [][]pipeline.Var{x.Plan.Env, s.Env}
-	if s.Kind == pipeline.KindPrompt {
+	layers := [][]pipeline.Var{f.plan.Env, s.Env}
+	if s.Kind == pipeline.KindPrompt || s.Kind == pipeline.KindMerge {
 		prefixes = vendorPrefixes
 		if x.Simulate != nil {
 			prefixes = slices.Concat(vendorPrefixes, simulatePrefixes)
 		}
-		layers = [][]pipeline.Var{x.Plan.Env, x.Plan.Agents[s.Agent].Env, s.Env}
+		layers = [][]pipeline.Var{f.plan.Env, f.plan.Agents[s.Agent].Env, s.Env}
 	}
-	declared, visible, err := x.variables(slices.Concat(layers...), data)
-	env = setEnv(inherit(x.Environ, prefixes...), declared...)
+	declared, visible, err := x.variables(f, slices.Concat(layers...), data)
+	env = setEnv(setEnv(inherit(x.Environ, prefixes...), f.outer...), declared...)
 	return setEnv(env, "FLOW_RUN_ID="+x.RunID), visible, err
 }
 
@@ -49,9 +51,9 @@ func (x *Executor) environment(s *pipeline.Step, data pipeline.Data) (env []stri
 // What templates see of a variable is rendered a second time, without the secrets
 // and without what was made from them: however the template spells it, no secret
 // can be in it. A variable that cannot be rendered so is not visible.
-func (x *Executor) variables(vars []pipeline.Var, data pipeline.Data) (declared []string, visible map[string]any, first error) {
+func (x *Executor) variables(f *frame, vars []pipeline.Var, data pipeline.Data) (declared []string, visible map[string]any, first error) {
 	secrets, all, visible := map[string]any{}, map[string]any{}, map[string]any{}
-	for name, value := range x.Secrets {
+	for name, value := range f.secrets {
 		secrets[name] = value
 	}
 	with, without := maps.Clone(data), maps.Clone(data)
@@ -59,7 +61,7 @@ func (x *Executor) variables(vars []pipeline.Var, data pipeline.Data) (declared 
 	without["env"] = visible
 	for _, v := range vars {
 		delete(visible, v.Name)
-		value, err := x.renderer.Text(v.Value, with)
+		value, err := f.renderer.Text(v.Value, with)
 		if err != nil {
 			if first == nil {
 				first = err
@@ -68,7 +70,7 @@ func (x *Executor) variables(vars []pipeline.Var, data pipeline.Data) (declared 
 		}
 		declared = append(declared, v.Name+"="+value)
 		all[v.Name] = value
-		if shown, err := x.renderer.Text(v.Value, without); err == nil {
+		if shown, err := f.renderer.Text(v.Value, without); err == nil {
 			visible[v.Name] = shown
 		}
 	}

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"encoding/json"
 	"slices"
 	"sync"
 
@@ -15,6 +16,7 @@ type ledger struct {
 	mu       sync.Mutex
 	accounts map[string]*account      // by step path
 	totals   map[string]*agents.Usage // by native session: what it has used so far, where its agent counts so
+	ends     int                      // how many steps have succeeded
 }
 
 // An account is what is known of a step's attempts. Its values are never changed in
@@ -24,7 +26,12 @@ type account struct {
 	open     []int // attempts that began and left no result: flow died
 	attempt  int   // the latest that began
 	session  string
-	cause    agents.Cause // of the latest failure
+	cause    agents.Cause    // of the latest failure
+	opened   json.RawMessage // the result of its Opened fact
+	question *Question       // that stands: it was asked and not answered
+	// workspace is the step's own, once it has been made.
+	workspace *Workspace
+	succeeded int // when, counted over all steps; 0: it has not
 	// held is the session whose history holds the step's prompt, "" if none.
 	held string
 	// answered is the result of an attempt whose agent had finished, nil if there is
@@ -43,6 +50,10 @@ func newLedger() *ledger {
 // note takes in a fact. One without a result says nothing of sessions and costs: the
 // driver's own word that an attempt was stopped, say.
 func (l *ledger) note(f dag.Fact) error {
+	if f.Kind == dag.Opened {
+		l.opened(f)
+		return nil
+	}
 	result, err := DecodeResult(f.Result)
 	if err != nil {
 		return err
@@ -52,18 +63,44 @@ func (l *ledger) note(f dag.Fact) error {
 	a := l.account(f.Path)
 	switch f.Kind {
 	case dag.Started:
-		a.open = append(slices.Clip(a.open), f.Attempt)
-		a.attempt, a.session, a.cause = f.Attempt, f.Session, ""
+		a.begin(f, result)
+		return nil
 	case dag.Reopened:
 		a.failures = 0
 	case dag.Failed:
 		a.failures++
-	case dag.Succeeded, dag.Stopped, dag.Opened, dag.Continued, dag.Skipped, dag.Lost, dag.Suspended, dag.Updated:
+		a.question = nil
+	case dag.Succeeded:
+		l.ends++
+		a.succeeded, a.question = l.ends, nil
+	default:
 	}
-	if len(f.Result) > 0 {
+	if len(f.Result) > 0 && a.attempt > 0 {
 		l.settle(a, f.Attempt, result)
 	}
 	return nil
+}
+
+// opened keeps what the node has found out when it was opened.
+func (l *ledger) opened(f dag.Fact) {
+	if len(f.Result) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.account(f.Path).opened = f.Result
+}
+
+// begin takes in that an attempt was started.
+func (a *account) begin(f dag.Fact, r Result) {
+	a.open = append(slices.Clip(a.open), f.Attempt)
+	a.attempt, a.session, a.cause = f.Attempt, f.Session, ""
+	if r.Question != nil {
+		a.question = r.Question
+	}
+	if r.Workspace != nil {
+		a.workspace = r.Workspace
+	}
 }
 
 func (l *ledger) settle(a *account, attempt int, r Result) {
@@ -116,7 +153,10 @@ func (l *ledger) total(session string) *agents.Usage {
 func (l *ledger) get(path string) account {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return *l.account(path)
+	if a := l.accounts[path]; a != nil {
+		return *a
+	}
+	return account{}
 }
 
 func (l *ledger) account(path string) *account {

@@ -13,7 +13,7 @@ func (a *attempt) notice(subtype, message string) {
 	now := a.x.Now().UTC()
 	body := agents.System{Subtype: subtype, Message: message}
 	_ = a.x.recorder.record(agents.Event{ // Exec returns the error
-		Type: body.Type(), SessionID: a.result.Session, Time: now, AgentType: a.x.Plan.Agents[a.step.Agent].Use,
+		Type: body.Type(), SessionID: a.result.Session, Time: now, AgentType: a.profile().Use,
 		Run: a.x.RunID, Step: a.task.Path, Attempt: a.task.Attempt, Body: body,
 	})
 }

@@ -15,14 +15,19 @@ func (x *Executor) Outputs(m *dag.Machine) (map[string]any, error) {
 		id := x.Plan.Steps[i].ID
 		inputs[id] = m.Input(id)
 	}
-	data, err := x.base(inputs)
+	return x.frameOutputs(x.root, inputs)
+}
+
+// frameOutputs evaluates the outputs of a frame's pipeline over its steps.
+func (x *Executor) frameOutputs(f *frame, steps map[string]dag.Input) (map[string]any, error) {
+	data, err := x.stepsIn(f, steps)
 	if err != nil {
 		return nil, err
 	}
-	if _, data["env"], err = x.variables(x.Plan.Env, data); err != nil {
+	if _, data["env"], err = x.variables(f, f.plan.Env, data); err != nil {
 		return nil, err
 	}
-	return x.renderer.Outputs(data)
+	return f.renderer.Outputs(data)
 }
 
 // NativeSession is a session of an agent that an attempt used.

@@ -315,3 +315,8 @@ func (m *model) play(p *process) (proc.Result, error) {
 	}
 	return proc.Result{}, nil
 }
+
+// parent is a path or label without its last part.
+func parent(path string) string {
+	return path[:max(0, strings.LastIndexByte(path, '.'))]
+}

@@ -36,6 +36,16 @@ type Result struct {
 	Exit   *int    `json:"exit,omitempty"`
 
 	Artifacts Content `json:"artifacts,omitzero"` // a JSON list of Artifact
+	// Winner is, of a contest, the candidate whose result this is.
+	Winner   *int      `json:"winner,omitempty"`
+	Question *Question `json:"question,omitempty"` // that a person is asked
+	Answer   *Answer   `json:"answer,omitempty"`   // what that person said
+
+	// Workspace is the step's own, where it has one, and Branch where its changes are.
+	Workspace *Workspace `json:"workspace,omitempty"`
+	Branch    string     `json:"branch,omitempty"`
+	Files     Content    `json:"files,omitzero"` // that changed: a JSON list of paths
+	Diff      Content    `json:"diff,omitzero"`  // kept where a template wants it
 
 	Error string `json:"error,omitempty"`
 	Cause string `json:"cause,omitempty"`

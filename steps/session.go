@@ -114,6 +114,8 @@ func spoiled(c agents.Cause) bool {
 	}
 }
 
+func (a *attempt) profile() pipeline.Profile { return a.frame.plan.Agents[a.step.Agent] }
+
 func (a *attempt) adapter() agents.Adapter {
-	return a.x.Adapters[a.x.Plan.Agents[a.step.Agent].Use]
+	return a.x.Adapters[a.profile().Use]
 }

@@ -24,7 +24,7 @@ func (a *attempt) shell(ctx context.Context) (dag.Fact, error) {
 	if f, ok, err := a.adoptShell(ctx); ok || err != nil {
 		return f, err
 	}
-	script, err := a.x.renderer.Script(*a.step.Run, a.data)
+	script, err := a.frame.renderer.Script(*a.step.Run, a.data)
 	if err != nil {
 		return a.refused(configProblem(err)), nil
 	}

@@ -6,6 +6,7 @@ package steps
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -58,15 +59,21 @@ type Config struct {
 	Events  func(func(line []byte) error) error
 	Observe func(agents.Event) // every new event, in order; must be quick
 	Logger  hclog.Logger
+	// Ask answers questions from where the user sits; nil: `flow approve` alone does.
+	Ask Asker
 }
 
 // An Executor executes the tasks of one run. It is a local.Executor, and its
 // Journal a local.Journal. Tasks may be executed concurrently.
 type Executor struct {
 	Config
-	renderer *pipeline.Renderer
-	ledger   *ledger
-	recorder *recorder
+	root      *frame                                // of the run's own pipeline
+	renderers map[*pipeline.Plan]*pipeline.Renderer // of it, and of those that it calls
+	frames    recent[*frame]
+	items     recent[[]json.RawMessage] // of lists
+	ledger    *ledger
+	recorder  *recorder
+	answers   *answers
 
 	// What an earlier process of the run left, for Restore's sake.
 	exits  map[string]proc.Record // by label: how processes ended when flow died
@@ -78,17 +85,24 @@ type Executor struct {
 // used by this flow.
 func New(c Config) (*Executor, error) {
 	x := &Executor{
-		Config: c, ledger: newLedger(),
+		Config: c, ledger: newLedger(), renderers: map[*pipeline.Plan]*pipeline.Renderer{},
+		frames: recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
+		answers:  newAnswers(c.Store, c.Logger),
 	}
-	for name, profile := range c.Plan.Agents {
-		if c.Adapters[profile.Use] == nil {
-			return nil, fmt.Errorf("agent %s uses %q, which this flow does not have; use the version of flow that the pipeline was written for", name, profile.Use)
+	for p := range eachPlan(c.Plan) {
+		for name, profile := range p.Agents {
+			if c.Adapters[profile.Use] == nil {
+				return nil, fmt.Errorf("agent %s uses %q, which this flow does not have; use the version of flow that the pipeline was written for", name, profile.Use)
+			}
+		}
+		var err error
+		if x.renderers[p], err = pipeline.NewRenderer(p, pipeline.Funcs{File: x.projectFile}); err != nil {
+			return nil, err
 		}
 	}
-	var err error
-	x.renderer, err = pipeline.NewRenderer(c.Plan, pipeline.Funcs{File: x.frozenFile})
-	return x, err
+	x.root = &frame{plan: c.Plan, renderer: x.renderers[c.Plan], inputs: c.Inputs, secrets: declaredSecrets(c.Plan, c.Secrets)}
+	return x, nil
 }
 
 // Exec executes one task. A step that fails is a fact; an error means that flow
@@ -111,6 +125,7 @@ type attempt struct {
 	x        *Executor
 	task     dag.Task
 	step     *pipeline.Step
+	frame    *frame
 	record   local.Recorder
 	began    time.Time
 	data     pipeline.Data
@@ -121,21 +136,24 @@ type attempt struct {
 	held     string // the session whose history holds the prompt, "" if none
 	repaired bool   // an answer went back because of its schema
 	checks   int    // how often work went back because of the check
+	// isolated is the workspace that the step, or the nearest around it, has of its own;
+	// nil for the run's.
+	isolated *Workspace
+	// judgement, if set, judges an answer that matches the schema.
+	judgement func(output json.RawMessage) error
 
 	why    agents.Intent // why flow ended the latest process, if it did
 	reason string        // who cancelled it
 }
 
 func (a *attempt) execute(ctx context.Context) (dag.Fact, error) {
-	var err error
-	if a.data, err = a.x.base(a.task.Inputs); err != nil {
+	if err := a.prepare(); err != nil {
 		return dag.Fact{}, err
 	}
-	a.data[pipeline.TranscriptKey] = a.x.transcript(parent(a.task.Path))
 	var envErr error // a condition may have been written to avoid it
-	a.env, a.data["env"], envErr = a.x.environment(a.step, a.data)
-	if a.step.If != nil {
-		hold, err := a.x.renderer.Condition(*a.step.If, a.data, a.task.Needs)
+	a.env, a.data["env"], envErr = a.x.environment(a.frame, a.step, a.data)
+	if a.conditional() {
+		hold, err := a.frame.renderer.Condition(*a.step.If, a.data, a.task.Needs)
 		if err != nil {
 			return a.refused(configProblem(err)), nil
 		}
@@ -143,32 +161,85 @@ func (a *attempt) execute(ctx context.Context) (dag.Fact, error) {
 			return dag.Fact{Kind: dag.Skipped, Reason: "its condition is false"}, nil
 		}
 	}
-	if a.task.Action == dag.Open {
-		return dag.Fact{Kind: dag.Opened}, nil
+	switch a.task.Action {
+	case dag.Open:
+		return a.open(ctx)
+	case dag.Close:
+		return a.close(ctx)
+	case dag.Execute:
 	}
-	if err := errors.Join(envErr, a.workingDirectory()); err != nil {
+	if envErr != nil {
+		return a.refused(configProblem(envErr)), nil
+	}
+	return a.single(ctx)
+}
+
+// prepare finds out where the task stands: its pipeline, its data and its workspace.
+func (a *attempt) prepare() (err error) {
+	if a.frame, err = a.x.frameOf(a.task.Around); err != nil {
+		return err
+	}
+	if a.isolated, err = surrounding(a.task.Around); err != nil {
+		return err
+	}
+	if a.data, err = a.templateData(); err != nil {
+		return err
+	}
+	a.data[pipeline.TranscriptKey] = a.transcript
+	return nil
+}
+
+// conditional reports whether this node is the one of its step's that asks `if`: the
+// outermost, or each item where the condition is about the item.
+func (a *attempt) conditional() bool {
+	if a.step.If == nil || a.task.Action == dag.Close {
+		return false
+	}
+	around := dag.Group // the form of the node that this one stands in
+	if n := len(a.task.Around); n > 0 {
+		around = a.task.Around[n-1].Form
+	}
+	if a.step.IfEach {
+		return around == dag.Each
+	}
+	return around == dag.Group
+}
+
+// single runs a step that has no steps within it.
+func (a *attempt) single(ctx context.Context) (dag.Fact, error) {
+	switch a.step.Kind {
+	case pipeline.KindSet:
+		return a.set(ctx)
+	case pipeline.KindAsk:
+		return a.ask(ctx)
+	default: // the others have a process
+	}
+	if err := a.workingDirectory(); err != nil {
 		return a.refused(configProblem(err)), nil
 	}
 	ctx, done := withTimeout(ctx, time.Duration(a.step.Timeout))
 	defer done()
-	if a.step.Kind == pipeline.KindRun {
+	switch {
+	case a.step.Kind == pipeline.KindRun:
 		return a.shell(ctx)
+	case a.isJudge():
+		return a.judge(ctx)
 	}
 	return a.prompt(ctx)
 }
 
 // workingDirectory finds out where the step works.
 func (a *attempt) workingDirectory() error {
-	a.dir = a.x.Workspace
+	a.dir = a.workspace()
 	if a.step.Cwd == nil {
 		return checkWorkspace(a.dir)
 	}
-	cwd, err := a.x.renderer.Text(*a.step.Cwd, a.data)
+	cwd, err := a.frame.renderer.Text(*a.step.Cwd, a.data)
 	if err != nil {
 		return err
 	}
-	if a.dir, err = insideWorkspace(a.x.Workspace, cwd); err != nil {
-		return pipeline.Error{File: a.x.Plan.File, Pos: a.step.Cwd.Pos, Msg: err.Error()}
+	if a.dir, err = insideWorkspace(a.workspace(), cwd); err != nil {
+		return pipeline.Error{File: a.frame.plan.File, Pos: a.step.Cwd.Pos, Msg: err.Error()}
 	}
 	return nil
 }
@@ -220,7 +291,16 @@ func (a *attempt) elapsed() int64 { return a.x.Now().Sub(a.began).Milliseconds()
 
 // start records that the attempt begins, in session if that is known already.
 func (a *attempt) start(ctx context.Context, session string) error {
-	return a.record(ctx, dag.Fact{Kind: dag.Started, Path: a.task.Path, Attempt: a.task.Attempt, Session: session})
+	return a.startWith(ctx, session, Result{})
+}
+
+// startWith is start with what a later attempt needs to know of this one.
+func (a *attempt) startWith(ctx context.Context, session string, r Result) error {
+	f := dag.Fact{Kind: dag.Started, Path: a.task.Path, Attempt: a.task.Attempt, Session: session}
+	if r.Question != nil || r.Workspace != nil {
+		f.Result = r.encode()
+	}
+	return a.record(ctx, f)
 }
 
 // spec is the part of a process's description that all kinds of steps share: its

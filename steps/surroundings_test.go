@@ -30,7 +30,7 @@ func TestEnvironment(t *testing.T) {
 	profile := w.plan.Agents["a"]
 	profile.Env = vars("LAYER", "profile", "PROFILE", "{{ .env.LAYER }}")
 	w.plan.Agents["a"] = profile
-	w.config.Secrets = map[string]string{"S": "s3cret"}
+	w.config.Secrets, w.plan.Secrets = map[string]string{"S": "s3cret"}, []string{"S"}
 	w.config.Environ = []string{"PATH=/bin", "HOME=/home", "LC_ALL=C", "AWS_SECRET_ACCESS_KEY=x", "OPENAI_API_KEY=k", "FLOW_SIMULATE=x", "EMPTY"}
 	w.play = says(0, "session S", "answer ok")
 	w.finish()
@@ -63,19 +63,19 @@ func TestSecrets(t *testing.T) {
 	for _, src := range spellings {
 		t.Run(src, func(t *testing.T) {
 			w := newWorld(t)
-			w.config.Secrets = map[string]string{"S": "s3cret"}
+			w.config.Secrets, w.plan.Secrets = map[string]string{"S": "s3cret"}, []string{"S"}
 			x := w.executor()
-			data, err := x.base(nil)
+			data, err := x.stepsIn(x.root, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			declared, visible, err := x.variables(vars("A", "{{ .secrets.S }}", "B", src), data)
+			declared, visible, err := x.variables(x.root, vars("A", "{{ .secrets.S }}", "B", src), data)
 			if err == nil && strings.Contains(src, ".secrets") && !strings.Contains(strings.Join(declared[1:], ""), "s3cret") {
 				t.Errorf("the process does not get the secret: %q", declared)
 			}
 			data["env"] = visible
 			for _, look := range []string{"{{ .env }}", "{{ json . }}", "{{ get .env \"A\" }}{{ get .env \"B\" }}"} {
-				if got, err := x.renderer.Text(*text(look), data); err == nil && strings.Contains(got, "s3cret") {
+				if got, err := x.root.renderer.Text(*text(look), data); err == nil && strings.Contains(got, "s3cret") {
 					t.Errorf("%s shows %s", look, got)
 				}
 			}
@@ -86,8 +86,9 @@ func TestSecrets(t *testing.T) {
 // A variable that hides one of the pipeline's does not leave the old value visible.
 func TestShadowedVariable(t *testing.T) {
 	w := newWorld(t)
-	w.config.Secrets = map[string]string{"S": "s3cret"}
-	_, visible, err := w.executor().variables(vars("A", "plain", "A", "{{ .secrets.S }}", "B", "b"), pipeline.Data{})
+	w.config.Secrets, w.plan.Secrets = map[string]string{"S": "s3cret"}, []string{"S"}
+	x := w.executor()
+	_, visible, err := x.variables(x.root, vars("A", "plain", "A", "{{ .secrets.S }}", "B", "b"), pipeline.Data{})
 	if diff := cmp.Diff(map[string]any{"B": "b"}, visible); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
@@ -177,7 +178,8 @@ func TestFile(t *testing.T) {
 	}
 	x := w.executor()
 	for name, want := range map[string]string{"a": "hello", "./a": "hello", "frozen": "as it was"} {
-		if got, err := x.frozenFile(name); got != want || err != nil {
+		data := pipeline.Data{"inputs": map[string]any{"name": name}}
+		if got, err := x.root.renderer.Text(*text("{{ file .inputs.name }}"), data); got != want || err != nil {
 			t.Errorf("%s is %q, %v", name, got, err)
 		}
 	}
@@ -185,7 +187,7 @@ func TestFile(t *testing.T) {
 		"../x": "escapes", "/etc/passwd": "escapes", "link": "escapes", "fifo": "not a regular file", ".": "not a regular file",
 		"big": "larger than 4 MiB", "binary": "not UTF-8", "nope": "no such file",
 	} {
-		if _, err := x.frozenFile(name); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := x.projectFile(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gives the error %v, want %q", name, err, want)
 		}
 	}
@@ -202,7 +204,9 @@ func TestTranscript(t *testing.T) {
 	w.play = func(p *process) (proc.Result, error) {
 		return says(0, "say I "+p.spec.Label, "tool hammer", "answer ok")(p)
 	}
-	w.finish()
+	m := w.finish()
+	w.want(m, "g.near", dag.OK)
+	w.want(m, "top", dag.OK)
 	for _, p := range w.ran {
 		want := map[string]string{"g.near.1.1": "g.x.1.1", "top.1.1": "x.1.1"}[p.spec.Label]
 		if want == "" {

@@ -4,43 +4,45 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"flow/pipeline"
+	"flow/pipeline/dag"
 )
 
-// transcript is the template function of that name for the templates of a scope
-// ("" or the path of a group): what a step's agent said and did, as text that
-// another vendor's agent can read.
-func (x *Executor) transcript(scope string) func(id string) (string, error) {
-	return func(id string) (string, error) {
-		var t transcript
-		step := x.visible(scope, id)
-		err := x.Events(func(line []byte) error {
-			if !bytes.Contains(line, []byte(id)) {
-				return nil // cheaper than reading it
-			}
-			return t.event(line, step)
-		})
-		return strings.TrimSpace(t.text.String()), err
+// transcript is the template function of that name: what a step's agent said and did, as
+// text that another vendor's agent can read.
+func (a *attempt) transcript(id string) (string, error) {
+	step, err := instance(a.task.Inputs[id])
+	if err != nil {
+		return "", err
 	}
-}
-
-// visible is the path of the step that templates of scope mean by id: one in scope,
-// or in a group around it.
-func (x *Executor) visible(scope, id string) string {
-	for {
-		path := strings.TrimPrefix(scope+"."+id, ".")
-		if scope == "" || x.Plan.Step(path) != nil {
-			return path
+	var t transcript
+	err = a.x.Events(func(line []byte) error {
+		if !bytes.Contains(line, []byte(step)) {
+			return nil // cheaper than reading it
 		}
-		scope = parent(scope)
-	}
+		return t.event(line, step)
+	})
+	return strings.TrimSpace(t.text.String()), err
 }
 
-// parent is the path of the group around a step, "" for the run.
-func parent(path string) string {
-	return path[:max(0, strings.LastIndexByte(path, '.'))]
+// instance is the path of the attempts that an input's result is of: those of the last
+// round of a loop, of the winner of a contest.
+func instance(in dag.Input) (string, error) {
+	r, err := DecodeResult(in.Result)
+	if err != nil {
+		return "", err
+	}
+	path := in.Path
+	if in.Rounds > 0 {
+		path += "." + strconv.Itoa(in.Rounds)
+	}
+	if r.Winner != nil {
+		path += "." + strconv.Itoa(*r.Winner)
+	}
+	return path, nil
 }
 
 type transcript struct{ text strings.Builder }

@@ -68,22 +68,22 @@ func (a *attempt) turn(ctx context.Context, p turnPlan) (agents.Outcome, error) 
 
 // request is what the turn asks of the agent.
 func (a *attempt) request(session agents.Session, prompt string) agents.Request {
-	req := profileRequest(a.x.Plan.Agents[a.step.Agent], a.x.Workspace)
+	req := profileRequest(a.profile(), a.workspace())
 	req.Dir, req.Schema, req.Scratch = a.dir, a.step.Output, a.path("d")
-	req.Home = filepath.Join(a.x.Store.Dir(), "agents", a.x.Plan.Agents[a.step.Agent].Use)
+	req.Home = filepath.Join(a.x.Store.Dir(), "agents", a.profile().Use)
 	req.Session, req.Prompt = session, prompt
 	return req
 }
 
 func (a *attempt) envelope(attempt int, session string) agents.Envelope {
 	return agents.Envelope{
-		Agent: a.x.Plan.Agents[a.step.Agent].Use, Run: a.x.RunID, Step: a.task.Path, Attempt: attempt, Session: session,
+		Agent: a.profile().Use, Run: a.x.RunID, Step: a.task.Path, Attempt: attempt, Session: session,
 	}
 }
 
 // launch completes spec with what the agent's command says.
 func (a *attempt) launch(spec *proc.Spec, cmd agents.Command, req agents.Request) Launch {
-	profile := a.x.Plan.Agents[a.step.Agent]
+	profile := a.profile()
 	line := a.x.commandLine(profile.Use, profile.Command)
 	spec.Path, spec.Args = line[0], append(line[1:], cmd.Args...)
 	spec.Env = setEnv(a.env, cmd.Env...)

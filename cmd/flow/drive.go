@@ -1,0 +1,21 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// driveFlags are the flags of every command that takes a run to its end.
+type driveFlags struct {
+	output  string
+	quiet   bool
+	noInput bool
+	yes     bool
+}
+
+func (f *driveFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVarP(&f.output, "output", "o", "text", "what standard output gets: text or json")
+	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, only what failed")
+	fl.BoolVar(&f.noInput, "no-input", false, "ask nothing on the terminal; `ask` steps wait for flow approve")
+	fl.BoolVar(&f.yes, "yes", false, "approve every `ask` step that has no form")
+}
+
+func (f *driveFlags) check() error { return oneOf("--output", f.output, "text", "json") }

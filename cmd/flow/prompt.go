@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"flow/pipeline/local"
+	"flow/steps"
+)
+
+// A prompter puts questions to the person at the terminal, one after the other. It is
+// a steps.Asker.
+type prompter struct {
+	in       io.Reader
+	progress *progress
+	by       string
+	now      func() time.Time
+	yes      bool // approve whatever has no form
+	person   bool // somebody sits there
+
+	turn  chan struct{} // holds a value while a question stands
+	start sync.Once
+	lines chan string // what was typed; closed at the end of it
+}
+
+func (a *app) newPrompter(p *progress, f driveFlags) *prompter {
+	return &prompter{
+		in: a.stdin, progress: p, by: a.user(), now: a.now, yes: f.yes, person: a.interactive(f),
+		turn: make(chan struct{}, 1), lines: make(chan string),
+	}
+}
+
+// user is who answers, as far as the environment says.
+func (a *app) user() string { return cmp.Or(a.getenv("USER"), a.getenv("LOGNAME")) }
+
+// interactive reports whether questions can be put to a person: input and standard error
+// are a terminal that is ours to read from.
+func (a *app) interactive(f driveFlags) bool {
+	return !f.noInput && (f.output != "json" || isTerminal(a.stdout)) && isTerminal(a.stderr) && foreground(a.stdin)
+}
+
+func isTerminal(f any) bool {
+	file, ok := f.(*os.File)
+	if !ok {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// foreground reports whether f is a terminal that this process may read from. One in the
+// background would be stopped when it tries.
+func foreground(f any) bool {
+	file, ok := f.(*os.File)
+	if !ok {
+		return false
+	}
+	group, err := unix.IoctlGetInt(int(file.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+// Answer asks until it is answered or ctx ends.
+func (p *prompter) Answer(ctx context.Context, q steps.Question) (steps.Answer, error) {
+	if p.yes && len(q.Form) == 0 {
+		return steps.Answer{Approved: true, By: "--yes", At: p.now().UTC()}, nil
+	}
+	if !p.person {
+		<-ctx.Done()
+		return steps.Answer{}, context.Cause(ctx)
+	}
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return steps.Answer{}, context.Cause(ctx)
+	}
+	p.start.Do(func() { go p.read() })
+	p.discard()
+	p.show(q)
+	defer p.progress.prompt("")
+	for {
+		select {
+		case <-ctx.Done():
+			return steps.Answer{}, context.Cause(ctx)
+		case line, ok := <-p.lines:
+			if !ok {
+				return steps.Answer{}, local.ErrNobody
+			}
+			if answer, ok := p.understand(q, strings.TrimSpace(line)); ok {
+				return answer, nil
+			}
+		}
+		p.progress.prompt(wanted(q))
+	}
+}
+
+// read reads the terminal for as long as the process lives: a read cannot be taken back.
+func (p *prompter) read() {
+	defer close(p.lines)
+	in := bufio.NewScanner(p.in)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		p.lines <- in.Text()
+	}
+}
+
+// discard drops the line that was typed before anything was asked.
+func (p *prompter) discard() {
+	select {
+	case <-p.lines:
+	default:
+	}
+}
+
+func (p *prompter) show(q steps.Question) {
+	text := fmt.Sprintf("? %s  %s", q.Path, printable(q.Text))
+	if !q.Deadline.IsZero() {
+		text += fmt.Sprintf("\n  (until %s)", q.Deadline.Local().Format(time.DateTime))
+	}
+	if q.Problem != "" {
+		text += "\n  " + printable(q.Problem)
+	}
+	if len(q.Form) > 0 {
+		text += "\n  the answer is JSON that matches: " + printable(string(q.Form))
+	}
+	p.progress.print(text)
+	p.progress.prompt(wanted(q))
+}
+
+// wanted is what stands before the cursor.
+func wanted(q steps.Question) string {
+	if len(q.Form) > 0 {
+		return "  answer, or n to deny: "
+	}
+	return "  approve? [y/N] "
+}
+
+// understand reads a line. It is false for one that is no answer.
+func (p *prompter) understand(q steps.Question, line string) (steps.Answer, bool) {
+	a := steps.Answer{By: p.by, At: p.now().UTC()}
+	switch word := strings.ToLower(line); {
+	case word == "n" || word == "no" || word == "" && len(q.Form) == 0:
+		return a, true
+	case len(q.Form) > 0 && word != "":
+		a.Approved, a.Answer = true, json.RawMessage(line)
+		if err := q.Check(a); err != nil {
+			p.progress.print("  " + printable(err.Error()))
+			return a, false
+		}
+		return a, true
+	case len(q.Form) == 0 && (word == "y" || word == "yes"):
+		a.Approved = true
+		return a, true
+	}
+	return a, false
+}

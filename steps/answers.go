@@ -1,0 +1,186 @@
+package steps
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// answersDir is where answers are left, in the run's directory: NAME.json by `flow
+// approve`, and NAME.taken-ATTEMPT.json once an attempt has taken it, NAME being that of
+// the step's path. The two steps of taking it, the name and then the fact, let no answer
+// get lost, and none count twice.
+const answersDir = "answers"
+
+// answersPoll is how often answers are looked for.
+const answersPoll = 250 * time.Millisecond
+
+// ErrAnswered is the error of PutAnswer when there is an answer that has not been taken yet.
+var ErrAnswered = errors.New("there is an answer already")
+
+// A runDir is the part of a run's record that says where files are; *state.View is one.
+type runDir interface {
+	Dir() string
+	AttemptPath(label, ext string) string
+}
+
+// PutAnswer leaves an answer for the `ask` step at path of a run, whether the run is under
+// way or not. It is there as a whole or not at all, and durable when PutAnswer returns.
+func PutAnswer(run runDir, path string, a Answer) error {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	name := answerFile(run, path, "json")
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(name), ".new-*") // with mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(data)
+	if err == nil {
+		err = temp.Sync()
+	}
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return err
+	}
+	// A link, and not a rename, which would replace an answer that is there.
+	if err := os.Link(temp.Name(), name); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return ErrAnswered
+		}
+		return err
+	}
+	return syncDir(filepath.Dir(name))
+}
+
+// Answered reports whether an answer for the step at path is there that has not been taken.
+func Answered(run runDir, path string) bool {
+	_, err := os.Lstat(answerFile(run, path, "json"))
+	return err == nil
+}
+
+func answerFile(run runDir, path, ext string) string {
+	return filepath.Join(run.Dir(), answersDir, filepath.Base(run.AttemptPath(path, ext)))
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// answers finds the answers that are left for questions. While questions wait, one
+// goroutine looks for all of them; otherwise there is none.
+type answers struct {
+	run runDir
+	log hclog.Logger
+
+	mu      sync.Mutex
+	waiting map[string]chan struct{} // by file name
+	stop    chan struct{}            // of the goroutine
+}
+
+func newAnswers(run runDir, log hclog.Logger) *answers {
+	return &answers{run: run, log: log, waiting: map[string]chan struct{}{}}
+}
+
+// watch returns a channel that gets a value when there is an answer for path, and a
+// function that ends the watch.
+func (w *answers) watch(path string) (<-chan struct{}, func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	name, seen := answerFile(w.run, path, "json"), make(chan struct{}, 1)
+	w.waiting[name] = seen
+	if len(w.waiting) == 1 {
+		w.stop = make(chan struct{})
+		go w.poll(w.stop)
+	}
+	return seen, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if delete(w.waiting, name); len(w.waiting) == 0 {
+			close(w.stop)
+		}
+	}
+}
+
+func (w *answers) poll(stop <-chan struct{}) {
+	tick := time.NewTicker(answersPoll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		w.look()
+	}
+}
+
+// look tells those who wait for an answer that is there.
+func (w *answers) look() {
+	dir := filepath.Join(w.run.Dir(), answersDir)
+	entries, err := os.ReadDir(dir)
+	if err != nil { // nobody has answered anything yet
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, e := range entries {
+		if seen := w.waiting[filepath.Join(dir, e.Name())]; seen != nil {
+			select {
+			case seen <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// found takes the answer to q, if there is one: for this attempt, or taken by one of the
+// lost attempts, which came to nothing. One that cannot be read is put aside.
+func (w *answers) found(q Question, lost []int) (Answer, bool) {
+	for _, attempt := range lost {
+		if a, err := readAnswer(answerFile(w.run, q.Path, taken(attempt))); err == nil && q.Check(a) == nil {
+			return a, true
+		}
+	}
+	name := answerFile(w.run, q.Path, taken(q.Attempt))
+	err := os.Rename(answerFile(w.run, q.Path, "json"), name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Answer{}, false
+	}
+	if err == nil {
+		err = syncDir(filepath.Dir(name))
+	}
+	a, readErr := readAnswer(name)
+	if err = errors.Join(err, readErr); err != nil {
+		w.log.Warn("an answer cannot be read", "step", q.Path, "error", err)
+		return Answer{}, false
+	}
+	return a, true
+}
+
+// taken is the ending of an answer's file once an attempt has taken it. No path of a
+// step has a hyphen.
+func taken(attempt int) string { return fmt.Sprintf("taken-%d.json", attempt) }
+
+func readAnswer(name string) (a Answer, err error) {
+	data, err := os.ReadFile(name)
+	if err == nil {
+		err = json.Unmarshal(data, &a)
+	}
+	return a, err
+}

@@ -1,0 +1,109 @@
+package steps
+
+import (
+	"encoding/json"
+	"iter"
+	"slices"
+
+	"flow/pipeline"
+	"flow/pipeline/dag"
+)
+
+// A frame is what a pipeline is to its steps: the run's own, or one that a `pipeline`
+// step calls. A called one sees nothing of its caller but what it was given.
+type frame struct {
+	plan     *pipeline.Plan
+	renderer *pipeline.Renderer
+	inputs   map[string]any
+	secrets  map[string]string // those that the plan declares
+	// outer are the variables that the callers declare for every process.
+	outer []string
+	// depth is how many of the nodes around a task are the callers'.
+	depth int
+}
+
+// frameKeep is how many frames of calls are kept ready: as many calls may well be under way.
+const frameKeep = 64
+
+// frameOf returns the frame of what stands in the nodes around: that of the nearest call
+// among them.
+func (x *Executor) frameOf(around []dag.Enclosing) (*frame, error) {
+	for i, e := range slices.Backward(around) {
+		if isCall(e) {
+			return x.frames.get(e.Path, e.Result, func() (*frame, error) { return x.called(around[:i+1]) })
+		}
+	}
+	return x.root, nil
+}
+
+func isCall(e dag.Enclosing) bool { return e.Form == dag.Group && e.Step.Kind == pipeline.KindCall }
+
+// called makes the frame of the call that is the last of around.
+func (x *Executor) called(around []dag.Enclosing) (*frame, error) {
+	call := around[len(around)-1]
+	caller, err := x.frameOf(around[:len(around)-1])
+	if err != nil {
+		return nil, err
+	}
+	opening, err := decodeOpening(call.Result)
+	if err != nil {
+		return nil, err
+	}
+	text, err := opening.Inputs.Load(x.Store)
+	if err != nil {
+		return nil, err
+	}
+	var values map[string]json.RawMessage
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), &values); err != nil {
+			return nil, err
+		}
+	}
+	return x.callee(caller, call.Step.Call.Plan, values, len(around))
+}
+
+// callee makes the frame of a called plan from the values of its inputs.
+func (x *Executor) callee(caller *frame, plan *pipeline.Plan, values map[string]json.RawMessage, depth int) (*frame, error) {
+	inputs, err := plan.BindInputs(nil, values)
+	if err != nil {
+		return nil, err
+	}
+	declared, _, err := x.variables(caller, caller.plan.Env, x.runData(caller))
+	if err != nil {
+		return nil, err
+	}
+	f := &frame{
+		plan: plan, renderer: x.renderers[plan], inputs: inputs, secrets: declaredSecrets(plan, x.Secrets),
+		outer: setEnv(caller.outer, declared...), depth: depth,
+	}
+	return f, nil
+}
+
+// declaredSecrets are those of all that the plan names.
+func declaredSecrets(p *pipeline.Plan, all map[string]string) map[string]string {
+	secrets := make(map[string]string, len(p.Secrets))
+	for _, name := range p.Secrets {
+		if value, ok := all[name]; ok {
+			secrets[name] = value
+		}
+	}
+	return secrets
+}
+
+// eachPlan yields the plan and those that its steps call, each where it is called.
+func eachPlan(p *pipeline.Plan) iter.Seq[*pipeline.Plan] {
+	return func(yield func(*pipeline.Plan) bool) { walkPlans(p, yield) }
+}
+
+func walkPlans(p *pipeline.Plan, yield func(*pipeline.Plan) bool) bool {
+	if !yield(p) {
+		return false
+	}
+	more := true
+	p.Walk(func(_ string, s *pipeline.Step) {
+		if more && s.Call != nil {
+			more = walkPlans(s.Call.Plan, yield)
+		}
+	})
+	return more
+}
