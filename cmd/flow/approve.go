@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,8 +37,8 @@ func (a *app) approveCommand() *cobra.Command {
 			return a.approve(args[0], strings.Join(args[1:], ""), f)
 		},
 	}
-	f.add(cmd)
 	fl := cmd.Flags()
+	f.add(fl)
 	fl.BoolVar(&f.deny, "deny", false, "say no: the step fails")
 	fl.StringVar(&f.answer, "answer", "", "the form filled in, `JSON`")
 	fl.StringVar(&f.reason, "reason", "", "why, for the record")
@@ -151,7 +150,7 @@ func (a *app) goOn(v *state.View, step string, f driveFlags) error {
 	tick := time.NewTicker(takenPoll)
 	defer tick.Stop()
 	for {
-		err := a.resume(v.Header().ID, f)
+		err := a.resume(v.Header().ID, f, false, nil)
 		var locked *state.LockedError
 		if !errors.As(err, &locked) {
 			return err
@@ -166,17 +165,4 @@ func (a *app) goOn(v *state.View, step string, f driveFlags) error {
 			return fmt.Errorf("the answer is stored, but the run does not take it: %w", err)
 		}
 	}
-}
-
-// withContext opens a run to go on with it.
-func (a *app) openRun(name string) (*state.Run, error) {
-	s, err := a.store()
-	if err != nil {
-		return nil, err
-	}
-	id, err := s.Resolve(name)
-	if err != nil {
-		return nil, err
-	}
-	return s.OpenRun(context.Background(), id)
 }

@@ -1,6 +1,6 @@
 package main
 
-import "github.com/spf13/cobra"
+import "github.com/spf13/pflag"
 
 // driveFlags are the flags of every command that takes a run to its end.
 type driveFlags struct {
@@ -10,8 +10,7 @@ type driveFlags struct {
 	yes     bool
 }
 
-func (f *driveFlags) add(cmd *cobra.Command) {
-	fl := cmd.Flags()
+func (f *driveFlags) add(fl *pflag.FlagSet) {
 	fl.StringVarP(&f.output, "output", "o", "text", "what standard output gets: text or json")
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, only what failed")
 	fl.BoolVar(&f.noInput, "no-input", false, "ask nothing on the terminal; `ask` steps wait for flow approve")

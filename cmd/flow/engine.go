@@ -27,13 +27,13 @@ type engine struct {
 	inputs  map[string]any
 	secrets map[string]string
 	records []state.Record // to go on from
-	output  string         // text or json
-	quiet   bool
+	driveFlags
 
 	machine    *dag.Machine
 	executor   *steps.Executor
 	supervisor *proc.Supervisor
 	progress   *progress
+	prompter   *prompter
 	signal     atomic.Int32 // the first signal that asked the run to stop, or 0
 }
 
@@ -59,6 +59,7 @@ func (e *engine) prepare() error {
 		return err
 	}
 	e.progress = newProgress(e.stderr, e.quiet, e.now)
+	e.prompter = e.newPrompter(e.progress, e.driveFlags)
 	e.machine = dag.New(e.plan, dag.Options{})
 	e.supervisor = proc.New(proc.Options{
 		Record: filepath.Join(e.run.Dir(), exitsFile), KeepOpen: []*os.File{e.run.LockFile()}, Logger: log.Named("proc"),
@@ -68,7 +69,7 @@ func (e *engine) prepare() error {
 		RunID: header.ID, Started: header.Created, Plan: e.plan, Adapters: adapters(),
 		Store: e.run, Launcher: e.supervisor, Workspace: header.Workspace,
 		Inputs: e.inputs, Secrets: e.secrets, Environ: e.environ(),
-		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log,
+		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Ask: e.prompter,
 	}
 	if header.Simulated {
 		if config.Simulate, err = e.simulated(&config); err != nil {
@@ -160,7 +161,9 @@ func (e *engine) exit(r *report) error {
 		return nil
 	case sig != 0:
 		return exitError{exitSignal + int(sig)}
-	case r.onlyTimeouts():
+	case r.Status == string(dag.Waiting) || r.only(agents.CauseDenied):
+		return exitError{exitPerson}
+	case r.only(agents.CauseTimeout):
 		return exitError{exitTimeout}
 	default:
 		return exitError{exitFailed}

@@ -15,6 +15,7 @@ const (
 	exitFailed    = 1   // a step failed
 	exitUsage     = 2   // bad command line or invalid pipeline
 	exitPreflight = 3   // an agent CLI or its login is missing
+	exitPerson    = 4   // the run waits for a person, or one said no
 	exitNoRun     = 10  // no such run
 	exitLocked    = 11  // another process has the run
 	exitState     = 12  // the state directory cannot be used

@@ -26,6 +26,8 @@ type progress struct {
 	plan  *pipeline.Plan
 	steps map[string]*pipeline.Step // by path; Plan.Step would search for each fact
 	width int                       // of the longest step path
+
+	asking string // what stands before the cursor while a person is asked
 }
 
 func newProgress(w io.Writer, quiet bool, now func() time.Time) *progress {
@@ -71,7 +73,9 @@ func (p *progress) fact(f dag.Fact) {
 		p.step("■", f.Path, "stopped: "+f.Reason)
 	case dag.Lost:
 		p.step("↻", f.Path, "was under way when flow ended")
-	case dag.Reopened, dag.Opened:
+	case dag.Suspended:
+		p.step("?", f.Path, "waits for an answer")
+	default:
 	}
 }
 
@@ -147,7 +151,7 @@ func (p *progress) end(r *report) {
 		}
 	}
 	for _, s := range r.Steps {
-		if s.Status == string(dag.Failure) && s.kind != string(pipeline.KindGroup) {
+		if s.failed() {
 			lines = append(lines, failure(s, skipped[s.path]))
 		}
 	}
@@ -156,12 +160,32 @@ func (p *progress) end(r *report) {
 	}
 	took := p.now().Sub(p.began).Round(100 * time.Millisecond)
 	lines = append(lines, fmt.Sprintf("run %s %s in %s%s", r.Run, r.Status, took, total(r)))
-	if r.Status != string(dag.OK) {
+	switch {
+	case r.Status == string(dag.Waiting):
+		lines = append(lines, waiting(r)...)
+	case r.Status != string(dag.OK):
 		lines = append(lines, "hint: flow resume "+r.Run)
-	} else if p.quiet {
+	case p.quiet:
 		return // quiet means no progress; a failure is never without a reason
 	}
 	p.print(strings.Join(lines, "\n"))
+}
+
+// waiting says what the run waits for and how that is answered, a line for each step.
+func waiting(r *report) []string {
+	var lines []string
+	for _, s := range r.Steps {
+		if s.Question == nil || s.Status != string(dag.Waiting) {
+			continue
+		}
+		say := "[--deny]"
+		if len(s.Question.Form) > 0 {
+			say = "--answer JSON"
+		}
+		lines = append(lines, fmt.Sprintf("step %s asks: %s", s.path, printable(s.Question.Text)),
+			fmt.Sprintf("hint: flow approve %s %s %s", r.Run, s.path, say))
+	}
+	return lines
 }
 
 func failure(s stepReport, skipped int) string {
@@ -200,6 +224,9 @@ func total(r *report) string {
 		paid   bool
 	)
 	for _, s := range r.Steps {
+		if s.form != dag.Single {
+			continue // its result is that of a step within it
+		}
 		if s.Usage != nil {
 			tokens += s.Usage.TotalTokens
 		}
@@ -230,7 +257,26 @@ func (p *progress) printf(format string, args ...any) {
 func (p *progress) print(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	fmt.Fprintln(p.w, text)
+	if p.asking == "" {
+		fmt.Fprintln(p.w, text)
+		return
+	}
+	// The question stays the last line of the terminal.
+	fmt.Fprintf(p.w, "%s%s\n%s", eraseLine, text, p.asking)
+}
+
+// eraseLine empties the line of the terminal that the cursor is in.
+const eraseLine = "\r\x1b[K"
+
+// prompt shows what stands before the cursor while a person is asked; "" ends that.
+func (p *progress) prompt(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if text == "" && p.asking != "" {
+		fmt.Fprint(p.w, eraseLine)
+	}
+	p.asking = text
+	fmt.Fprint(p.w, text)
 }
 
 // printable is s without the control characters with which it could steer a terminal;

@@ -45,13 +45,14 @@ type stepReport struct {
 	Hint       *string         `json:"hint,omitempty"`
 	Exit       *int            `json:"exit,omitempty"`
 	Attempts   int             `json:"attempts"`
+	Question   *steps.Question `json:"question,omitempty"` // that the step waits with
 	Usage      *agents.Usage   `json:"usage"`
 	CostUSD    *float64        `json:"costUsd"`
 	DurationMS int64           `json:"durationMs"`
 
 	path string
 	root string // of a skipped step: the step whose failure is the cause
-	kind string
+	form dag.Form
 	cut  bool // Text is the beginning of a longer one
 }
 
@@ -109,9 +110,9 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 		return stepReport{path: s.Path, Status: string(s.Status)}, err
 	}
 	out := stepReport{
-		path: s.Path, root: s.Root, kind: string(s.Step.Kind), Status: string(s.Status), Attempts: s.Attempts,
+		path: s.Path, root: s.Root, form: s.Form, Status: string(s.Status), Attempts: s.Attempts,
 		Agent: some(cmp.Or(res.Agent, s.Step.Agent)), Model: some(res.Model), Session: some(res.Session),
-		Error: some(s.Reason), Cause: some(s.Cause), Hint: some(res.Hint), Exit: res.Exit,
+		Error: some(s.Reason), Cause: some(s.Cause), Hint: some(res.Hint), Exit: res.Exit, Question: res.Question,
 		Usage: res.Usage, CostUSD: res.CostUSD, DurationMS: res.DurationMS,
 	}
 	if s.Status == dag.OK {
@@ -146,19 +147,24 @@ func some(s string) *string {
 	return &s
 }
 
-// onlyTimeouts reports whether every step that failed ran into its timeout.
-func (r *report) onlyTimeouts() bool {
-	timeouts := 0
+// only reports whether the run failed, and every step that failed did for this cause.
+func (r *report) only(cause agents.Cause) bool {
+	count := 0
 	for _, s := range r.Steps {
-		if s.Status != string(dag.Failure) || s.kind == "steps" {
+		if !s.failed() {
 			continue
 		}
-		if s.Cause == nil || *s.Cause != string(agents.CauseTimeout) {
+		if deref(s.Cause) != string(cause) {
 			return false
 		}
-		timeouts++
+		count++
 	}
-	return timeouts > 0
+	return count > 0
+}
+
+// failed reports whether the step itself failed, and not only a step within it.
+func (s stepReport) failed() bool {
+	return s.Status == string(dag.Failure) && (s.form == dag.Single || s.root == "" && s.Cause != nil)
 }
 
 // print writes the report as JSON, or its outputs as YAML for people.

@@ -15,8 +15,7 @@ import (
 
 func (a *app) resumeCommand() *cobra.Command {
 	var (
-		output string
-		quiet  bool
+		f      driveFlags
 		update bool
 		inputs []string
 	)
@@ -33,18 +32,17 @@ func (a *app) resumeCommand() *cobra.Command {
 			if len(inputs) > 0 && !update {
 				return usageError{errors.New("a resumed run keeps its inputs\nhint: --update -i NAME=VALUE changes one, and runs what uses it again")}
 			}
-			return a.resume(args[0], output, quiet, update, inputs)
+			return a.resume(args[0], f, update, inputs)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "what standard output gets: text or json")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "no progress, only what failed")
+	f.add(cmd.Flags())
 	cmd.Flags().BoolVar(&update, "update", false, "go on with the pipeline's file as it is today")
 	cmd.Flags().StringArrayVarP(&inputs, "input", "i", nil, "with --update: another value of an input, `name=value` (repeatable)")
 	return cmd
 }
 
-func (a *app) resume(name, output string, quiet, update bool, inputs []string) error {
-	if err := oneOf("--output", output, "text", "json"); err != nil {
+func (a *app) resume(name string, f driveFlags, update bool, inputs []string) error {
+	if err := f.check(); err != nil {
 		return err
 	}
 	s, err := a.store()
@@ -59,7 +57,7 @@ func (a *app) resume(name, output string, quiet, update bool, inputs []string) e
 	if err != nil {
 		return err
 	}
-	e := &engine{app: a, run: r, output: output, quiet: quiet}
+	e := &engine{app: a, run: r, driveFlags: f}
 	return e.resumeAndClose(update, inputs)
 }
 

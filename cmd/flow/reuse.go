@@ -101,7 +101,7 @@ func (a *app) begin(b beginning) error {
 	if err != nil {
 		return err
 	}
-	e := &engine{app: a, run: r, plan: b.plan, inputs: b.inputs, secrets: secrets, output: b.flags.output, quiet: b.flags.quiet}
+	e := &engine{app: a, run: r, plan: b.plan, inputs: b.inputs, secrets: secrets, driveFlags: b.flags.driveFlags}
 	if b.reuse != nil {
 		if err := e.carry(b.reuse, dropped); err != nil {
 			return errors.Join(err, r.Close())

@@ -21,10 +21,9 @@ type runFlags struct {
 	file     string // --inputs
 	runID    string
 	simulate bool
-	output   string
-	quiet    bool
 	from     string // with reuse
 	reuse    string
+	driveFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -52,12 +51,11 @@ func (a *app) runCommand() *cobra.Command {
 // bind adds the flags that all commands have which begin a run.
 func (f *runFlags) bind(fl *pflag.FlagSet) {
 	fl.StringVar(&f.runID, "run-id", "", "name of the run (default: time and a random part)")
-	fl.StringVarP(&f.output, "output", "o", "text", "what standard output gets: text or json")
-	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, only what failed")
+	f.add(fl)
 }
 
 func (a *app) run(file string, f runFlags) error {
-	if err := oneOf("--output", f.output, "text", "json"); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	plan, source, err := a.load(file)
