@@ -92,7 +92,7 @@ func (a *attempt) accept(ctx context.Context, out agents.Outcome) (*turnPlan, da
 		return nil, dag.Fact{}, err
 	}
 	if a.step.Check == nil {
-		fact, err := a.finished()
+		fact, err := a.finished(ctx)
 		return nil, fact, err
 	}
 	a.repaired, a.result.Answered = false, true

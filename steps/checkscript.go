@@ -29,7 +29,7 @@ func (a *attempt) checked(ctx context.Context, out agents.Outcome) (*turnPlan, d
 		fact, err := a.checkBroken(problem)
 		return nil, fact, err
 	case failure == nil:
-		fact, err := a.finished()
+		fact, err := a.finished(ctx)
 		return nil, fact, err
 	case a.checks >= a.step.Check.Max || out.SessionID == "":
 		fact, err := a.unfinished(a.checkProblem(failure.why))

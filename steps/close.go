@@ -37,7 +37,7 @@ func (a *attempt) closed(ctx context.Context) (dag.Fact, error) {
 		}
 		a.isolated = opening.Workspace
 		if problem, err := a.keep(ctx); err != nil || problem != nil {
-			return a.ofWorkspace(ctx, problem), err
+			return a.notPlaced(problem), err
 		}
 	}
 	return dag.Fact{Kind: dag.Succeeded, Result: a.result.encode()}, nil

@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -12,9 +13,12 @@ import (
 
 // finished is the fact of a step whose work is done and has passed: it succeeded, if it
 // left the artifacts that it was to leave.
-func (a *attempt) finished() (dag.Fact, error) {
+func (a *attempt) finished(ctx context.Context) (dag.Fact, error) {
 	a.result.Answered = false
 	problem, err := a.keepArtifacts()
+	if problem == nil && err == nil {
+		problem, err = a.keep(ctx)
+	}
 	if problem != nil {
 		return a.failed(problem), err
 	}

@@ -2,18 +2,34 @@ package steps
 
 import (
 	"context"
+	"errors"
+	"path/filepath"
 	"slices"
+	"time"
 
 	"flow/agents"
+	"flow/agents/proc"
+	"flow/pipeline"
 	"flow/pipeline/dag"
+	"flow/steps/workspace"
 )
 
-// A Workspace is one that a step has of its own.
+// A Workspace names one that a step has of its own. Package workspace keeps the rest of
+// what there is to know of it.
 type Workspace struct {
-	Dir    string `json:"dir"`
-	Root   string `json:"root"` // the directory in it that stands for the run's workspace
-	Branch string `json:"branch,omitempty"`
-	Base   string `json:"base,omitempty"` // the commit or tree that it began at
+	Path   string         `json:"path"` // of the node that owns it
+	Mode   workspace.Mode `json:"mode"`
+	Root   string         `json:"root"` // the directory that stands for the run's workspace
+	Branch string         `json:"branch,omitempty"`
+}
+
+// newGit returns what does the git work of the run, in processes of the run.
+func newGit(c Config) *workspace.Git {
+	scratch := filepath.Join(c.Store.Dir(), "scratch")
+	return workspace.New(workspace.Options{
+		Runner:  &workspace.Processes{Launcher: c.Launcher, Label: "flow-git", Scratch: scratch},
+		Environ: c.Environ, Scratch: scratch, Exclude: []string{c.Store.Dir()},
+	})
 }
 
 // surrounding returns the workspace of the nearest node around that has one, nil for none.
@@ -27,7 +43,7 @@ func surrounding(around []dag.Enclosing) (*Workspace, error) {
 			return o.Workspace, err
 		}
 	}
-	return nil, nil //nolint:nilnil // no workspace is the run's
+	return nil, nil //nolint:nilnil // no workspace of one's own is the run's
 }
 
 // workspace is the directory that the task works in, and below.
@@ -38,8 +54,92 @@ func (a *attempt) workspace() string {
 	return a.x.Workspace
 }
 
-func (a *attempt) isolate(ctx context.Context) (*agents.Problem, error) { return nil, ctx.Err() }
-func (a *attempt) keep(ctx context.Context) (*agents.Problem, error)    { return nil, ctx.Err() }
-func (a *attempt) ofWorkspace(ctx context.Context, p *agents.Problem) dag.Fact {
-	return a.failed(p)
+// isolate makes the workspace that the task owns, and from here on works in it. Its setup
+// is run once, and again only if flow died before it had ended.
+func (a *attempt) isolate(ctx context.Context) (*agents.Problem, error) {
+	if before := a.x.ledger.get(a.task.Path).workspace; before != nil {
+		a.isolated = before
+		return nil, nil
+	}
+	iso := a.step.Isolation
+	request := workspace.Request{
+		RunDir: a.x.Store.Dir(), Run: a.x.RunID, Path: a.task.Path, Repo: a.workspace(),
+		Mode: workspace.Mode(iso.Mode), Copy: iso.Copy, Now: a.x.Now(),
+	}
+	if iso.Base != nil {
+		var err error
+		if request.Base, err = a.frame.renderer.Text(*iso.Base, a.data); err != nil {
+			return configProblem(err), nil
+		}
+	}
+	w, err := a.x.git.Create(ctx, request)
+	if err != nil {
+		return a.gitProblem(ctx, err)
+	}
+	a.isolated = &Workspace{Path: w.Path, Mode: w.Mode, Root: w.Root, Branch: w.Branch}
+	if iso.Setup == nil {
+		return nil, nil
+	}
+	return a.setup(ctx, *iso.Setup)
 }
+
+// setup prepares the workspace by the script of its step.
+func (a *attempt) setup(ctx context.Context, text pipeline.Text) (*agents.Problem, error) {
+	script, err := a.frame.renderer.Script(text, a.data)
+	if err != nil {
+		return configProblem(err), nil
+	}
+	shell := *a.step
+	shell.Kind, shell.Shell, shell.Timeout = pipeline.KindRun, "", 0
+	env, _, err := a.x.environment(a.frame, &shell, a.data)
+	if err != nil {
+		return configProblem(err), nil
+	}
+	// An attempt of its own for the names of its files; no path of a step has a hyphen.
+	s := &attempt{x: a.x, task: a.task, step: &shell, frame: a.frame, dir: a.isolated.Root}
+	s.task.Path += "-setup"
+	spec := s.spec()
+	spec.Env, spec.Group = env, true
+	if spec.Path, spec.Args, err = s.command(script); err != nil {
+		return nil, err
+	}
+	res, err := s.run(ctx, spec, proc.Sink{})
+	if err != nil {
+		return nil, err
+	}
+	p := s.shellProblem(ctx, res)
+	if p != nil && p.Cause != agents.CauseCancelled {
+		p.Message = "the setup of its workspace: " + p.Message
+		p.Hint = "mend `setup`, or look into " + a.isolated.Root
+	}
+	return p, nil
+}
+
+// gitProblem tells what keeps the step from going on from what keeps flow.
+func (a *attempt) gitProblem(ctx context.Context, err error) (*agents.Problem, error) {
+	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
+		if a.intent(ctx) == agents.IntentTimeout {
+			return &agents.Problem{Cause: agents.CauseTimeout, Message: "timed out after " + a.step.Timeout.String(), Hint: a.timeoutHint()}, nil
+		}
+		return &agents.Problem{Cause: agents.CauseCancelled, Message: cause.Error()}, nil
+	}
+	if e, ok := errors.AsType[*workspace.Error](err); ok {
+		return &agents.Problem{Cause: agents.CauseConfig, Message: e.Msg, Hint: e.Hint}, nil
+	}
+	return nil, err
+}
+
+// notPlaced is the fact of a task that has no place to work in.
+func (a *attempt) notPlaced(p *agents.Problem) dag.Fact {
+	if p == nil { // flow is broken
+		return dag.Fact{}
+	}
+	if p.Cause == agents.CauseCancelled {
+		return a.stopped(p.Message)
+	}
+	return a.refused(p)
+}
+
+// gitTime is how long git may take to say what a step changed, and to commit that. The
+// step's own time is not counted on: its work is done, and is not to be lost.
+const gitTime = 10 * time.Minute

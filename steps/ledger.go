@@ -31,6 +31,7 @@ type account struct {
 	question *Question       // that stands: it was asked and not answered
 	// workspace is the step's own, once it has been made.
 	workspace *Workspace
+	tree      string // of the workspace before its first attempt
 	succeeded int // when, counted over all steps; 0: it has not
 	// held is the session whose history holds the step's prompt, "" if none.
 	held string
@@ -100,6 +101,9 @@ func (a *account) begin(f dag.Fact, r Result) {
 	}
 	if r.Workspace != nil {
 		a.workspace = r.Workspace
+	}
+	if r.Tree != "" {
+		a.tree = r.Tree
 	}
 }
 

@@ -27,7 +27,7 @@ func (a *attempt) open(ctx context.Context) (dag.Fact, error) {
 	if a.task.Owns {
 		problem, err := a.isolate(ctx)
 		if err != nil || problem != nil {
-			return a.ofWorkspace(ctx, problem), err
+			return a.notPlaced(problem), err
 		}
 		opening.Workspace = a.isolated
 	}

@@ -65,7 +65,7 @@ func (a *attempt) ask(ctx context.Context) (dag.Fact, error) {
 		return a.refused(configProblem(err)), nil
 	}
 	a.result.Question = &q
-	if err := a.startWith(ctx, "", a.result); err != nil {
+	if err := a.start(ctx, ""); err != nil {
 		return dag.Fact{}, err
 	}
 	if !q.Deadline.IsZero() {

@@ -44,7 +44,9 @@ type Result struct {
 	// Workspace is the step's own, where it has one, and Branch where its changes are.
 	Workspace *Workspace `json:"workspace,omitempty"`
 	Branch    string     `json:"branch,omitempty"`
-	Files     Content    `json:"files,omitzero"` // that changed: a JSON list of paths
+	Commit    string     `json:"commit,omitempty"` // the last one of Branch
+	Tree      string     `json:"tree,omitempty"`   // of the workspace when the attempt began
+	Files     Content    `json:"files,omitzero"`   // that changed: a JSON list of workspace.FileChange
 	Diff      Content    `json:"diff,omitzero"`  // kept where a template wants it
 
 	Error string `json:"error,omitempty"`

@@ -91,7 +91,7 @@ func (a *attempt) shellFact(ctx context.Context, stdout string, res proc.Result)
 	problem := a.shellProblem(ctx, res)
 	switch {
 	case problem == nil:
-		return a.shellOutput(text)
+		return a.shellOutput(ctx, text)
 	case problem.Cause == agents.CauseCancelled:
 		return a.stopped(problem.Message), nil
 	default:
@@ -100,9 +100,9 @@ func (a *attempt) shellFact(ctx context.Context, stdout string, res proc.Result)
 }
 
 // shellOutput validates what the script printed, where the step has a schema.
-func (a *attempt) shellOutput(text string) (dag.Fact, error) {
+func (a *attempt) shellOutput(ctx context.Context, text string) (dag.Fact, error) {
 	if len(a.step.Output) == 0 {
-		return a.finished()
+		return a.finished(ctx)
 	}
 	output, err := agents.ParseAnswer(text)
 	if err == nil {
@@ -117,7 +117,7 @@ func (a *attempt) shellOutput(text string) (dag.Fact, error) {
 	if a.result.Output, err = store(a.x.Store, string(output)); err != nil {
 		return dag.Fact{}, err
 	}
-	return a.finished()
+	return a.finished(ctx)
 }
 
 // shellProblem says why the script did not succeed, nil if it did. A script that

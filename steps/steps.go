@@ -22,6 +22,7 @@ import (
 	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/pipeline/local"
+	"flow/steps/workspace"
 )
 
 // A Launcher runs processes; *proc.Supervisor is one.
@@ -74,6 +75,7 @@ type Executor struct {
 	ledger    *ledger
 	recorder  *recorder
 	answers   *answers
+	git       *workspace.Git
 
 	// What an earlier process of the run left, for Restore's sake.
 	exits  map[string]proc.Record // by label: how processes ended when flow died
@@ -88,7 +90,7 @@ func New(c Config) (*Executor, error) {
 		Config: c, ledger: newLedger(), renderers: map[*pipeline.Plan]*pipeline.Renderer{},
 		frames: recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
-		answers:  newAnswers(c.Store, c.Logger),
+		answers:  newAnswers(c.Store, c.Logger), git: newGit(c),
 	}
 	for p := range eachPlan(c.Plan) {
 		for name, profile := range p.Agents {
@@ -139,6 +141,7 @@ type attempt struct {
 	// isolated is the workspace that the step, or the nearest around it, has of its own;
 	// nil for the run's.
 	isolated *Workspace
+	tree     string // the workspace's when the step began, where its changes are kept
 	// judgement, if set, judges an answer that matches the schema.
 	judgement func(output json.RawMessage) error
 
@@ -214,11 +217,11 @@ func (a *attempt) single(ctx context.Context) (dag.Fact, error) {
 		return a.ask(ctx)
 	default: // the others have a process
 	}
-	if err := a.workingDirectory(); err != nil {
-		return a.refused(configProblem(err)), nil
-	}
 	ctx, done := withTimeout(ctx, time.Duration(a.step.Timeout))
 	defer done()
+	if problem, err := a.place(ctx); err != nil || problem != nil {
+		return a.notPlaced(problem), err
+	}
 	switch {
 	case a.step.Kind == pipeline.KindRun:
 		return a.shell(ctx)
@@ -226,6 +229,19 @@ func (a *attempt) single(ctx context.Context) (dag.Fact, error) {
 		return a.judge(ctx)
 	}
 	return a.prompt(ctx)
+}
+
+// place finds out where the step works, and makes its own workspace if it is to have one.
+func (a *attempt) place(ctx context.Context) (*agents.Problem, error) {
+	if a.task.Owns {
+		if problem, err := a.isolate(ctx); err != nil || problem != nil {
+			return problem, err
+		}
+	}
+	if err := a.workingDirectory(); err != nil {
+		return configProblem(err), nil
+	}
+	return a.watchChanges(ctx)
 }
 
 // workingDirectory finds out where the step works.
@@ -291,14 +307,13 @@ func (a *attempt) elapsed() int64 { return a.x.Now().Sub(a.began).Milliseconds()
 
 // start records that the attempt begins, in session if that is known already.
 func (a *attempt) start(ctx context.Context, session string) error {
-	return a.startWith(ctx, session, Result{})
-}
-
-// startWith is start with what a later attempt needs to know of this one.
-func (a *attempt) startWith(ctx context.Context, session string, r Result) error {
 	f := dag.Fact{Kind: dag.Started, Path: a.task.Path, Attempt: a.task.Attempt, Session: session}
-	if r.Question != nil || r.Workspace != nil {
-		f.Result = r.encode()
+	later := Result{Question: a.result.Question, Tree: a.tree} // what a later attempt needs to know
+	if a.task.Owns {
+		later.Workspace = a.isolated
+	}
+	if later.Question != nil || later.Workspace != nil || later.Tree != "" {
+		f.Result = later.encode()
 	}
 	return a.record(ctx, f)
 }
