@@ -73,6 +73,9 @@ func (a *attempt) ask(ctx context.Context) (dag.Fact, error) {
 		ctx, done = context.WithDeadlineCause(ctx, q.Deadline, errTimeout)
 		defer done()
 	}
+	if a.x.Yes && len(q.Form) == 0 {
+		return a.decided(Answer{Approved: true, By: "--yes", At: a.x.Now().UTC()})
+	}
 	for {
 		answer, err := a.x.answer(ctx, q, a.x.ledger.get(a.task.Path).open)
 		if err != nil {

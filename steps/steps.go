@@ -62,6 +62,8 @@ type Config struct {
 	Logger  hclog.Logger
 	// Ask answers questions from where the user sits; nil: `flow approve` alone does.
 	Ask Asker
+	// Yes approves every question that has no form.
+	Yes bool
 }
 
 // An Executor executes the tasks of one run. It is a local.Executor, and its

@@ -33,7 +33,6 @@ type engine struct {
 	executor   *steps.Executor
 	supervisor *proc.Supervisor
 	progress   *progress
-	prompter   *prompter
 	signal     atomic.Int32 // the first signal that asked the run to stop, or 0
 }
 
@@ -59,7 +58,6 @@ func (e *engine) prepare() error {
 		return err
 	}
 	e.progress = newProgress(e.stderr, e.quiet, e.now)
-	e.prompter = e.newPrompter(e.progress, e.driveFlags)
 	e.machine = dag.New(e.plan, dag.Options{})
 	e.supervisor = proc.New(proc.Options{
 		Record: filepath.Join(e.run.Dir(), exitsFile), KeepOpen: []*os.File{e.run.LockFile()}, Logger: log.Named("proc"),
@@ -69,7 +67,10 @@ func (e *engine) prepare() error {
 		RunID: header.ID, Started: header.Created, Plan: e.plan, Adapters: adapters(),
 		Store: e.run, Launcher: e.supervisor, Workspace: header.Workspace,
 		Inputs: e.inputs, Secrets: e.secrets, Environ: e.environ(),
-		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Ask: e.prompter,
+		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Yes: e.yes,
+	}
+	if e.interactive(e.driveFlags) {
+		config.Ask = e.newPrompter(e.progress)
 	}
 	if header.Simulated {
 		if config.Simulate, err = e.simulated(&config); err != nil {
@@ -103,7 +104,8 @@ func (e *engine) execute() error {
 	defer stop()
 	e.progress.begin(e.run.Header(), e.plan)
 	err := local.Run(ctx, e.machine, e.executor, e.executor.Journal(), local.Options{
-		Observe: e.progress.fact,
+		Interactive: e.interactive(e.driveFlags),
+		Observe:     e.progress.fact,
 		Panic: func(path string, stack []byte) {
 			fmt.Fprintf(e.stderr, "flow: a defect of flow made step %s fail:\n%s\n", path, stack)
 		},

@@ -25,19 +25,14 @@ type prompter struct {
 	progress *progress
 	by       string
 	now      func() time.Time
-	yes      bool // approve whatever has no form
-	person   bool // somebody sits there
 
 	turn  chan struct{} // holds a value while a question stands
 	start sync.Once
 	lines chan string // what was typed; closed at the end of it
 }
 
-func (a *app) newPrompter(p *progress, f driveFlags) *prompter {
-	return &prompter{
-		in: a.stdin, progress: p, by: a.user(), now: a.now, yes: f.yes, person: a.interactive(f),
-		turn: make(chan struct{}, 1), lines: make(chan string),
-	}
+func (a *app) newPrompter(p *progress) *prompter {
+	return &prompter{in: a.stdin, progress: p, by: a.user(), now: a.now, turn: make(chan struct{}, 1), lines: make(chan string)}
 }
 
 // user is who answers, as far as the environment says.
@@ -71,13 +66,6 @@ func foreground(f any) bool {
 
 // Answer asks until it is answered or ctx ends.
 func (p *prompter) Answer(ctx context.Context, q steps.Question) (steps.Answer, error) {
-	if p.yes && len(q.Form) == 0 {
-		return steps.Answer{Approved: true, By: "--yes", At: p.now().UTC()}, nil
-	}
-	if !p.person {
-		<-ctx.Done()
-		return steps.Answer{}, context.Cause(ctx)
-	}
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
