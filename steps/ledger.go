@@ -32,7 +32,7 @@ type account struct {
 	// workspace is the step's own, once it has been made.
 	workspace *Workspace
 	tree      string // of the workspace before its first attempt
-	succeeded int // when, counted over all steps; 0: it has not
+	succeeded int    // when, counted over all steps; 0: it has not
 	// held is the session whose history holds the step's prompt, "" if none.
 	held string
 	// answered is the result of an attempt whose agent had finished, nil if there is

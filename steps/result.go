@@ -47,7 +47,7 @@ type Result struct {
 	Commit    string     `json:"commit,omitempty"` // the last one of Branch
 	Tree      string     `json:"tree,omitempty"`   // of the workspace when the attempt began
 	Files     Content    `json:"files,omitzero"`   // that changed: a JSON list of workspace.FileChange
-	Diff      Content    `json:"diff,omitzero"`  // kept where a template wants it
+	Diff      Content    `json:"diff,omitzero"`    // kept where a template wants it
 
 	Error string `json:"error,omitempty"`
 	Cause string `json:"cause,omitempty"`
