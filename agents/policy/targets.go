@@ -1,0 +1,273 @@
+package policy
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"flow/agents"
+)
+
+// files judges a call on files: every one of them.
+func (p *Policy) files(c Call) Decision {
+	var d Decision
+	for i, path := range paths(c) {
+		one := p.path(string(c.Tool), path)
+		if i == 0 {
+			d = one
+			continue
+		}
+		d = heavier(d, one)
+	}
+	return d
+}
+
+// paths are the files that a call is about: those that its arguments name, else its
+// target.
+func paths(c Call) []string {
+	var args struct {
+		FilePath     string `json:"file_path"`
+		NotebookPath string `json:"notebook_path"`
+		Path         string `json:"path"`
+		Include      any    `json:"include"` // a text or a list
+		Changes      []struct {
+			Path string `json:"path"`
+		} `json:"changes"`
+	}
+	var all []string
+	if json.Unmarshal(c.Arguments, &args) == nil {
+		all = append(all, args.FilePath, args.NotebookPath, args.Path)
+		for _, change := range args.Changes {
+			all = append(all, change.Path)
+		}
+		if list, ok := args.Include.([]any); ok {
+			for _, item := range list {
+				path, _ := item.(string)
+				all = append(all, path)
+			}
+		}
+	}
+	var out []string
+	for _, path := range all {
+		if path != "" {
+			out = append(out, path)
+		}
+	}
+	if len(out) == 0 {
+		return []string{c.Target}
+	}
+	return out
+}
+
+// path judges what a tool does to one file.
+func (p *Policy) path(tool, path string) Decision {
+	if path == "" {
+		return p.unknown(tool, path, "a file that the call does not name")
+	}
+	name, inside := p.resolve(path)
+	return p.decide(tool, path, func(r rule) bool {
+		if r.match == nil {
+			return true
+		}
+		anywhere := r.effect != Allow && strings.HasPrefix(r.Pattern, "**/") // what is forbidden in any directory
+		switch {
+		case inside && r.match(name):
+			return true
+		case inside:
+			return r.match(p.absolute(name))
+		}
+		return r.match(name) || anywhere && r.match(strings.TrimLeft(name, "~/"))
+	})
+}
+
+// unknown is the decision on a file whose name is not known. It is asked wherever a rule
+// forbids some file.
+func (p *Policy) unknown(tool, name, why string) Decision {
+	d := p.decide(tool, name, func(r rule) bool { return r.match == nil })
+	d.Why = tool + " " + name + ", " + why
+	if d.Effect.weight() < Ask.weight() && p.restricts(tool) {
+		d.Effect, d.Rule = Ask, nil
+	}
+	return d
+}
+
+// search judges a call that looks through files: where it does.
+func (p *Policy) search(c Call) Decision {
+	var args struct {
+		Path    string `json:"path"`
+		DirPath string `json:"dir_path"`
+	}
+	where := "."
+	if json.Unmarshal(c.Arguments, &args) == nil {
+		where = cmp.Or(args.Path, args.DirPath, where)
+	}
+	if c.Tool == agents.ToolFindFiles && filepath.IsAbs(c.Target) {
+		where = c.Target
+	}
+	return p.path(string(c.Tool), where)
+}
+
+// resolve makes a path relative to the agent's directory when it is inside of it, and
+// absolute otherwise. It does not look at the disk.
+func (p *Policy) resolve(path string) (name string, inside bool) {
+	switch {
+	case strings.HasPrefix(path, "~"):
+		return filepath.Clean(path), false
+	case !filepath.IsAbs(path):
+		path = filepath.Join(p.dir, path)
+	}
+	rel, err := filepath.Rel(p.dir, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return filepath.Clean(path), false
+	}
+	return rel, true
+}
+
+func (p *Policy) absolute(name string) string { return filepath.Join(p.dir, name) }
+
+// fetch judges a call that reads from the web: every address in it.
+func (p *Policy) fetch(c Call) Decision {
+	text := c.Target
+	addresses := address.FindAllString(text, -1)
+	if len(addresses) == 0 {
+		addresses = []string{text}
+	}
+	var d Decision
+	for i, a := range addresses {
+		host := hostOf(a)
+		one := p.decide(string(c.Tool), a, func(r rule) bool { return r.match == nil || r.match(host) })
+		if i == 0 || one.Effect.weight() > d.Effect.weight() {
+			d = one
+		}
+	}
+	return d
+}
+
+// address matches what a text may hold of addresses: Gemini's tool takes a whole prompt.
+var address = regexp.MustCompile(`(?i)\b[a-z][a-z0-9+.-]*://[^\s"'<>` + "`" + `]+`)
+
+// hostOf is the host of an address as it is looked up, "" where there is none.
+func hostOf(a string) string {
+	u, err := url.Parse(a)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+}
+
+// mcp judges a call of an MCP server's tool. Agents name it mcp__SERVER__TOOL or
+// mcp_SERVER_TOOL, the second of which does not say where the server's name ends.
+func (p *Policy) mcp(c Call) Decision {
+	return p.decide(string(c.Tool), c.Native, func(r rule) bool { return r.match == nil || r.match(c.Native) })
+}
+
+// matcher returns how the pattern of a rule is compared, nil when it has none. A shell's
+// pattern is compared with simple commands, a file's with a path, that of the web with a
+// host, that of MCP with a native name.
+func matcher(r agents.Rule) func(string) bool {
+	if r.Pattern == "" {
+		return nil
+	}
+	switch agents.Tool(r.Tool) {
+	case agents.ToolShell:
+		return commandPattern(r.Pattern)
+	case agents.ToolWebFetch:
+		return hostPattern(r)
+	case agents.ToolMCP:
+		return serverPattern(r.Pattern)
+	case agents.ToolReadFile, agents.ToolWriteFile, agents.ToolEditFile, agents.ToolSearchContent, agents.ToolFindFiles:
+		return pathPattern(r.Pattern)
+	default:
+		return wildcards(r.Pattern, `.*`)
+	}
+}
+
+// wildcards compiles a text in which * stands for what star matches.
+func wildcards(pattern, star string) func(string) bool {
+	parts := strings.Split(pattern, "*")
+	for i, part := range parts {
+		parts[i] = regexp.QuoteMeta(part)
+	}
+	return regexp.MustCompile(`(?s)\A` + strings.Join(parts, star) + `\z`).MatchString
+}
+
+// commandPattern compiles the pattern of a command. A star at the end, as a word of its
+// own, also stands for no arguments at all.
+func commandPattern(pattern string) func(string) bool {
+	whole := wildcards(pattern, `.*`)
+	bare, ok := strings.CutSuffix(pattern, " *")
+	if !ok {
+		return whole
+	}
+	alone := wildcards(bare, `.*`)
+	return func(text string) bool { return whole(text) || alone(text) }
+}
+
+// pathPattern compiles a glob: * and ? stay within a directory, ** does not, and a
+// slash at the end means everything inside.
+func pathPattern(pattern string) func(string) bool {
+	pattern = strings.TrimPrefix(pattern, "./")
+	if strings.HasSuffix(pattern, "/") {
+		pattern += "**"
+	}
+	var b strings.Builder
+	b.WriteString(`(?s)\A`)
+	for i := 0; i < len(pattern); i++ {
+		switch {
+		case i == 0 && strings.HasPrefix(pattern, "**/"): // inside, that is
+			b.WriteString(`(?:[^/~].*/)?`)
+			i += 2
+		case strings.HasPrefix(pattern[i:], "**/"):
+			b.WriteString(`(?:.*/)?`)
+			i += 2
+		case strings.HasPrefix(pattern[i:], "/**") && i+3 == len(pattern):
+			b.WriteString(`(?:/.*)?`)
+			i += 2
+		case i == 0 && pattern == "**":
+			b.WriteString(`[^/~].*`)
+			i++
+		case strings.HasPrefix(pattern[i:], "**"):
+			b.WriteString(`.*`)
+			i++
+		case pattern[i] == '*':
+			b.WriteString(`[^/]*`)
+		case pattern[i] == '?':
+			b.WriteString(`[^/]`)
+		default:
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
+		}
+	}
+	return regexp.MustCompile(b.String() + `\z`).MatchString
+}
+
+// hostPattern compiles domain:HOST and domain:*.HOST. What forbids a host forbids those
+// below it.
+func hostPattern(r agents.Rule) func(string) bool {
+	host := strings.ToLower(strings.TrimPrefix(r.Pattern, "domain:"))
+	below, all := strings.CutPrefix(host, "*.")
+	return func(name string) bool {
+		if !all && name == host {
+			return true
+		}
+		return (all || Effect(r.Effect) != Allow) && strings.HasSuffix(name, "."+below)
+	}
+}
+
+// serverPattern compiles SERVER and SERVER/TOOL.
+func serverPattern(pattern string) func(string) bool {
+	server, tool, named := strings.Cut(pattern, "/")
+	if !named {
+		tool = "*"
+	}
+	double := wildcards("mcp__"+server+"__"+tool, `.*`)
+	single := wildcards("mcp_"+server+"_"+tool, `.*`)
+	return func(name string) bool {
+		if strings.HasPrefix(name, "mcp__") {
+			return double(name)
+		}
+		return single(name)
+	}
+}
