@@ -306,8 +306,12 @@ func (l *loader) transcript(t Text, u use, s site) {
 		l.failText(t, u.offset, `write transcript "STEP"`, "`transcript` wants the literal name of a step")
 	default:
 		complain := func(hint, format string, args ...any) { l.failText(t, u.offset, hint, format, args...) }
-		if target := l.reference(u.path[0], s.node, complain); target != nil && target.step.Kind != KindPrompt {
+		switch target := l.reference(u.path[0], s.node, complain); {
+		case target == nil:
+		case target.step.Kind != KindPrompt:
 			complain("name a step with `prompt`", "step `%s` has no transcript", target.step.ID)
+		case target.step.Foreach != nil:
+			complain("hand over the texts: {{ range .steps."+target.step.ID+".items }}{{ .text }}{{ end }}", "every item of `%s` has a transcript of its own", target.step.ID)
 		}
 	}
 }

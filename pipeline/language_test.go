@@ -17,7 +17,7 @@ func TestLanguageSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	var good []string
-	for _, pattern := range []string{"testdata/plans/*.yaml", "../examples/pipelines/*.yaml"} {
+	for _, pattern := range []string{"testdata/plans/*.yaml", "testdata/plans/called/*.yaml", "../examples/pipelines/*.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no files (%v)", pattern, err)
@@ -44,6 +44,15 @@ func TestLanguageSchema(t *testing.T) {
 		"sandbox":      "agents: {x: {use: codex, sandbox: none}}\nsteps: {a: {run: x}}",
 		"inner step":   "steps: {g: {steps: {a: {rnu: x}}}}",
 		"session":      "steps: {a: {prompt: x, session: {continue: b, fork: c}}}",
+		"foreach":      "steps: {a: {run: x, foreach: {a: 1}}}",
+		"no until":     "steps: {a: {run: x, repeat: {max: 2}}}",
+		"on-max":       "steps: {a: {run: x, repeat: {until: x, on-max: stop}}}",
+		"merge":        "steps: {a: {merge: {on-conflict: fail}}}",
+		"one racer":    "steps: {a: {prompt: x, race: [claude]}}",
+		"vote":         "steps: {a: {prompt: x, vote: {by: x}}}",
+		"isolation":    "steps: {a: {run: x, isolation: container}}",
+		"worktree":     "steps: {a: {run: x, worktree: {branch: x}}}",
+		"two calls":    "steps: {a: {pipeline: x, ask: y}}",
 		"input's type": "inputs: {x: {type: integr}}\nsteps: {a: {run: x}}",
 	} {
 		if ValidateJSON(schema, asJSON(t, []byte(text))) == nil {

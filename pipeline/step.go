@@ -119,26 +119,29 @@ func (l *loader) step(st *Step, e entry, s *scope, depth int) {
 // kind finds the one key that says what the step does.
 func (l *loader) kind(st *Step, e entry, entries []entry) {
 	var kinds []entry
-	others := false
 	for _, k := range entries {
-		switch k.key {
-		case "uses", "command", "cmd", "script", "cmds":
-			others = true // reported as a key
-		default:
-			if kindOf(k.key) != "" {
-				kinds = append(kinds, k)
-			}
-			others = others || suggest(k.key, kindKeys()) != "" && !slices.Contains(stepKeys(), k.key)
+		if kindOf(k.key) != "" {
+			kinds = append(kinds, k)
 		}
 	}
 	switch {
-	case len(kinds) == 0 && !others:
-		l.failNode(e.at, "add one of `"+strings.Join(kindKeys(), "`, `")+"`", "step `%s` does nothing", e.key)
-	case len(kinds) > 1:
-		l.failNode(kinds[1].at, "split it into two steps", "step `%s` has both `%s` and `%s`", e.key, kinds[0].key, kinds[1].key)
 	case len(kinds) == 1:
 		st.Kind = kindOf(kinds[0].key)
+	case len(kinds) > 1:
+		l.failNode(kinds[1].at, "split it into two steps", "step `%s` has both `%s` and `%s`", e.key, kinds[0].key, kinds[1].key)
+	case !slices.ContainsFunc(entries, meantKind):
+		l.failNode(e.at, "add one of `"+strings.Join(kindKeys(), "`, `")+"`", "step `%s` does nothing", e.key)
 	}
+}
+
+// meantKind says that a key is unknown, which is reported, and was meant to say what
+// the step does.
+func meantKind(k entry) bool {
+	switch k.key {
+	case "uses", "command", "cmd", "script", "cmds":
+		return true
+	}
+	return suggest(k.key, kindKeys()) != "" && !slices.Contains(stepKeys(), k.key)
 }
 
 // kindKeys are the keys that say what a step does.
