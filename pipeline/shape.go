@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -35,6 +36,7 @@ type known struct {
 	Type       types                      `json:"type"`
 	Properties map[string]json.RawMessage `json:"properties"`
 	Items      json.RawMessage            `json:"items"`
+	Enum       []json.RawMessage          `json:"enum"` // says the type where Type does not
 }
 
 // types are the values of `type`, which is one text or a list of them.
@@ -54,7 +56,34 @@ func readSchema(raw json.RawMessage) known {
 	if len(raw) == 0 || json.Unmarshal(raw, &k) != nil {
 		return known{} // `true` is a schema too
 	}
+	if len(k.Type) == 0 {
+		k.Type = kindsOf(k.Enum)
+	}
 	return k
+}
+
+// kindsOf are the JSON types of values, each once.
+func kindsOf(values []json.RawMessage) []string {
+	var kinds []string
+	for _, v := range values {
+		kind := "number"
+		switch bytes.TrimSpace(v)[0] { // it has been read: it is not empty
+		case '"':
+			kind = "string"
+		case '{':
+			kind = "object"
+		case '[':
+			kind = "array"
+		case 't', 'f':
+			kind = "boolean"
+		case 'n':
+			kind = "null"
+		}
+		if !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
 }
 
 // kinds are the JSON types that the value can have; nil when that is not known.
