@@ -30,15 +30,15 @@ func (a *attempt) close(ctx context.Context) (dag.Fact, error) {
 // closed is the fact of a node that ends with a.result. What was changed in a workspace of
 // its own is kept first.
 func (a *attempt) closed(ctx context.Context) (dag.Fact, error) {
-	if a.task.Owns {
-		opening, err := decodeOpening(a.x.ledger.get(a.task.Path).opened)
-		if err != nil {
-			return dag.Fact{}, err
-		}
+	opening, err := decodeOpening(a.x.ledger.get(a.task.Path).opened)
+	if err != nil {
+		return dag.Fact{}, err
+	}
+	if a.tree = opening.Tree; opening.Workspace != nil {
 		a.isolated = opening.Workspace
-		if problem, err := a.keep(ctx); err != nil || problem != nil {
-			return a.notPlaced(problem), err
-		}
+	}
+	if problem, err := a.keep(ctx); err != nil || problem != nil {
+		return a.notPlaced(problem), err
 	}
 	return dag.Fact{Kind: dag.Succeeded, Result: a.result.encode()}, nil
 }

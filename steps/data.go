@@ -41,12 +41,13 @@ func (a *attempt) templateData() (pipeline.Data, error) {
 	if err != nil {
 		return nil, err
 	}
-	var each *dag.Enclosing
+	var each, loop *dag.Enclosing
 	for i := range a.task.Around[a.frame.depth:] {
 		switch e := &a.task.Around[a.frame.depth+i]; e.Form {
 		case dag.Each:
 			each = e
 		case dag.Loop:
+			loop = e
 			data["iteration"], data["previous"] = e.Index, nil
 		default:
 		}
@@ -58,17 +59,22 @@ func (a *attempt) templateData() (pipeline.Data, error) {
 		}
 	}
 	if a.task.Before != nil {
-		data["previous"], err = a.x.previous(*a.task.Before)
+		data["previous"], err = a.previous(loop)
 	}
 	return data, err
 }
 
-// previous is the round before: the steps of a group by their ids, or the step itself.
-func (x *Executor) previous(round dag.Input) (map[string]any, error) {
-	if round.Steps != nil && len(round.Result) == 0 {
-		return x.stepsData(round.Steps)
+// previous is the round before, of the loop around or of the task's own: the steps of a
+// group by their ids, or the step itself.
+func (a *attempt) previous(loop *dag.Enclosing) (map[string]any, error) {
+	step := a.step
+	if a.task.Form != dag.Loop || a.task.Action != dag.Close {
+		step = loop.Step
 	}
-	return x.stepData(round)
+	if step.Kind == pipeline.KindGroup {
+		return a.x.stepsData(a.task.Before.Steps)
+	}
+	return a.x.stepData(*a.task.Before)
 }
 
 func (x *Executor) stepsData(inputs map[string]dag.Input) (map[string]any, error) {

@@ -2,7 +2,6 @@ package steps
 
 import (
 	"encoding/json"
-	"iter"
 	"slices"
 
 	"flow/pipeline"
@@ -88,22 +87,4 @@ func declaredSecrets(p *pipeline.Plan, all map[string]string) map[string]string 
 		}
 	}
 	return secrets
-}
-
-// eachPlan yields the plan and those that its steps call, each where it is called.
-func eachPlan(p *pipeline.Plan) iter.Seq[*pipeline.Plan] {
-	return func(yield func(*pipeline.Plan) bool) { walkPlans(p, yield) }
-}
-
-func walkPlans(p *pipeline.Plan, yield func(*pipeline.Plan) bool) bool {
-	if !yield(p) {
-		return false
-	}
-	more := true
-	p.Walk(func(_ string, s *pipeline.Step) {
-		if more && s.Call != nil {
-			more = walkPlans(s.Call.Plan, yield)
-		}
-	})
-	return more
 }

@@ -31,6 +31,12 @@ func (a *attempt) open(ctx context.Context) (dag.Fact, error) {
 		}
 		opening.Workspace = a.isolated
 	}
+	if a.task.Form == dag.Group || a.task.Form == dag.Loop {
+		if problem, err := a.watchChanges(ctx); err != nil || problem != nil {
+			return a.notPlaced(problem), err
+		}
+		opening.Tree = a.tree
+	}
 	fact.Result = opening.encode()
 	return fact, nil
 }
@@ -43,12 +49,6 @@ func (a *attempt) list() (Content, int, error) {
 		items, err := a.frame.renderer.List(*each.List, a.data)
 		if err != nil {
 			return Content{}, 0, err
-		}
-		if len(items) > maxItems {
-			return Content{}, 0, pipeline.Error{
-				File: a.frame.plan.File, Pos: each.List.Pos, Msg: fmt.Sprintf("`foreach` is a list of %d items, more than %d", len(items), maxItems),
-				Hint: "make it shorter, or let each item stand for several",
-			}
 		}
 		if raw, err = json.Marshal(items); err != nil {
 			return Content{}, 0, err

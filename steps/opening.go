@@ -7,9 +7,6 @@ import (
 	"flow/pipeline"
 )
 
-// maxItems is the longest list of a `foreach`.
-const maxItems = 10_000
-
 // listKeep is how many lists are kept decoded.
 const listKeep = 16
 
@@ -20,6 +17,7 @@ type Opening struct {
 	Inputs Content `json:"inputs,omitzero"` // of a call: an object of JSON values by name
 	// Workspace is the one that the node has of its own.
 	Workspace *Workspace `json:"workspace,omitempty"`
+	Tree      string     `json:"tree,omitempty"` // of the shared workspace then, where its changes are kept
 }
 
 func decodeOpening(data json.RawMessage) (Opening, error) {

@@ -1,10 +1,15 @@
 package steps
 
 import (
+	"slices"
+	"strconv"
+	"strings"
+
 	"github.com/google/uuid"
 
 	"flow/agents"
 	"flow/pipeline"
+	"flow/pipeline/dag"
 )
 
 // continuePrompt goes into a session whose history holds the task already.
@@ -63,7 +68,7 @@ func (a *attempt) fresh(prompt string) (turnPlan, *agents.Problem) {
 		return p, nil
 	}
 	id, problem := a.source()
-	if problem != nil {
+	if problem != nil || id == "" {
 		return p, problem
 	}
 	if mode == pipeline.SessionContinue {
@@ -91,6 +96,9 @@ func (a *attempt) newSession() agents.Session {
 // source is the session of the step that this one continues or branches.
 func (a *attempt) source() (string, *agents.Problem) {
 	id := a.step.Session.Step
+	if id == a.step.ID {
+		return a.sourceBefore(), nil
+	}
 	r, err := DecodeResult(a.task.Inputs[id].Result)
 	if err == nil && r.Session != "" {
 		return r.Session, nil
@@ -101,6 +109,27 @@ func (a *attempt) source() (string, *agents.Problem) {
 		Hint:    "let this step run only when " + id + " has succeeded, or give it a session of its own",
 	}
 }
+
+// sourceBefore is the step's own session of the latest round before this one that had
+// one, "" in the first.
+func (a *attempt) sourceBefore() string {
+	for _, e := range slices.Backward(a.task.Around) {
+		if e.Form != dag.Loop {
+			continue
+		}
+		rest := strings.TrimPrefix(a.task.Path, roundPath(e.Path, e.Index))
+		for round := e.Index - 1; round > 0; round-- {
+			before := a.x.ledger.get(roundPath(e.Path, round) + rest)
+			if before.session != "" && !spoiled(before.cause) {
+				return before.session
+			}
+		}
+		break
+	}
+	return ""
+}
+
+func roundPath(loop string, round int) string { return loop + "." + strconv.Itoa(round) }
 
 // spoiled reports whether a failure of this cause lies in the session's history
 // itself, so that going on in it would fail again.

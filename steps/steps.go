@@ -94,19 +94,24 @@ func New(c Config) (*Executor, error) {
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
 		answers:  newAnswers(c.Store, c.Logger), git: newGit(c),
 	}
-	for p := range eachPlan(c.Plan) {
-		for name, profile := range p.Agents {
-			if c.Adapters[profile.Use] == nil {
-				return nil, fmt.Errorf("agent %s uses %q, which this flow does not have; use the version of flow that the pipeline was written for", name, profile.Use)
-			}
-		}
-		var err error
-		if x.renderers[p], err = pipeline.NewRenderer(p, pipeline.Funcs{File: x.projectFile}); err != nil {
-			return nil, err
-		}
+	var errs []error
+	c.Plan.Each(func(_ string, p *pipeline.Plan) { errs = append(errs, x.admit(p)) })
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
 	}
 	x.root = &frame{plan: c.Plan, renderer: x.renderers[c.Plan], inputs: c.Inputs, secrets: declaredSecrets(c.Plan, c.Secrets)}
 	return x, nil
+}
+
+// admit makes the renderer of a plan, if this flow can run it.
+func (x *Executor) admit(p *pipeline.Plan) (err error) {
+	for name, profile := range p.Agents {
+		if x.Adapters[profile.Use] == nil {
+			return fmt.Errorf("agent %s uses %q, which this flow does not have; use the version of flow that the pipeline was written for", name, profile.Use)
+		}
+	}
+	x.renderers[p], err = pipeline.NewRenderer(p, pipeline.Funcs{File: x.projectFile})
+	return err
 }
 
 // Exec executes one task. A step that fails is a fact; an error means that flow

@@ -196,7 +196,8 @@ func (n *node) closing() bool {
 
 // closes says that n does not end together with what is in it, but is closed.
 func (n *node) closes() bool {
-	return n.form == Loop || n.form == Contest || n.calls() || n.form != Single && n.owns()
+	changes := n.form == Group && n.step.Changes // what a plain group changed is known at its end
+	return n.form == Loop || n.form == Contest || n.calls() || changes || n.form != Single && n.owns()
 }
 
 // calls says that n holds the steps of another pipeline.

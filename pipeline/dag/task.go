@@ -21,7 +21,7 @@ func (m *Machine) task(n *node) Task {
 	case n.judge:
 		t.Inner = n.scope.owner.input()
 	}
-	if n.step.Previous {
+	if n.step.Previous || n.judge && n.scope.owner.step.Previous {
 		t.Before = n.roundBefore()
 	}
 	return t
@@ -75,7 +75,11 @@ func (n *node) roundBefore() *Input {
 // inputs returns what the templates of n's step see of the steps that they name.
 func (n *node) inputs() map[string]Input {
 	var all map[string]Input
-	for _, id := range n.step.Refs {
+	step := n.step
+	if n.judge { // what it is told is part of the contest
+		step = n.scope.owner.step
+	}
+	for _, id := range step.Refs {
 		if ref := n.visible(id); ref != nil {
 			if all == nil {
 				all = make(map[string]Input, len(n.step.Refs))
