@@ -19,14 +19,15 @@ import (
 func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors {
 	var errs pipeline.Errors
 	type mistake struct {
-		pos pipeline.Pos
-		why string
+		file string
+		pos  pipeline.Pos
+		why  string
 	}
 	seen := map[mistake]bool{}
-	p.Walk(func(path string, s *pipeline.Step) {
+	eachAgentStep(p, func(p *pipeline.Plan, path string, s *pipeline.Step) {
 		profile := p.Agents[s.Agent]
 		adapter := adapters[profile.Use]
-		if s.Kind != pipeline.KindPrompt || adapter == nil { // the language has refused an unknown agent
+		if adapter == nil { // the language has refused an unknown agent
 			return
 		}
 		req := profileRequest(profile, "/workspace")
@@ -36,7 +37,7 @@ func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors
 		if err == nil {
 			return
 		}
-		e, m := refusal(p.File, path, profile, s, err), mistake{profile.Pos, err.Error()}
+		e, m := refusal(p.File, path, profile, s, err), mistake{p.File, profile.Pos, err.Error()}
 		if m.pos == (pipeline.Pos{}) || !seen[m] {
 			errs = append(errs, e)
 		}
@@ -103,10 +104,7 @@ func (e *PreflightError) Error() string { return strings.Join(e.Problems, "\n") 
 // relative commands taken from workspace.
 func Preflight(p *pipeline.Plan, adapters map[string]agents.Adapter, workspace string) error {
 	var problems []string
-	p.Walk(func(_ string, s *pipeline.Step) {
-		if s.Kind != pipeline.KindPrompt {
-			return
-		}
+	eachAgentStep(p, func(p *pipeline.Plan, _ string, s *pipeline.Step) {
 		if problem := preflight(p.Agents[s.Agent], adapters, workspace); problem != "" {
 			problems = append(problems, problem)
 		}

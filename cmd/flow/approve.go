@@ -103,7 +103,7 @@ func (a *app) standing(v *state.View, step string) (steps.Question, error) {
 	for _, s := range m.Steps() {
 		switch {
 		case s.Step.Kind != pipeline.KindAsk || step != "" && s.Path != step:
-		case s.Status != dag.Waiting:
+		case s.Status != dag.Waiting || step == "" && steps.Answered(v, s.Path):
 			if step != "" {
 				return found, fmt.Errorf("step %s waits for no answer: it is %s", step, standing(s.Status, v.Summary().Status))
 			}

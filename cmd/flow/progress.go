@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,9 +24,9 @@ type progress struct {
 	quiet bool
 	now   func() time.Time
 	began time.Time
-	plan  *pipeline.Plan
-	steps map[string]*pipeline.Step // by path; Plan.Step would search for each fact
-	width int                       // of the longest step path
+	steps map[string]planned // by path without the numbers of items, rounds and candidates
+	width int                // of the longest step path
+	crowd map[string]*crowd  // by path of a `foreach` with many items
 
 	asking string // what stands before the cursor while a person is asked
 }
@@ -35,17 +36,24 @@ func newProgress(w io.Writer, quiet bool, now func() time.Time) *progress {
 }
 
 func (p *progress) begin(h state.Header, plan *pipeline.Plan) {
-	p.plan = plan
-	p.steps = map[string]*pipeline.Step{}
-	plan.Walk(func(path string, s *pipeline.Step) {
-		p.width = min(max(p.width, len(path)), 32)
-		p.steps[path] = s
+	p.steps, p.crowd = map[string]planned{}, map[string]*crowd{}
+	plan.Each(func(prefix string, q *pipeline.Plan) {
+		q.Walk(func(path string, s *pipeline.Step) {
+			p.width = min(max(p.width, len(prefix+path)), 32)
+			p.steps[prefix+path] = planned{s, q}
+		})
 	})
 	what := plan.Name
 	if h.Simulated {
 		what += " (simulated agents)"
 	}
 	p.printf("run %s  %s", h.ID, what)
+}
+
+// A planned step is one of the pipeline or of one that it calls.
+type planned struct {
+	*pipeline.Step
+	plan *pipeline.Plan
 }
 
 // note prints a line about the run as a whole.
@@ -55,6 +63,17 @@ func (p *progress) note(text string) { p.printf("%s", text) }
 func (p *progress) fact(f dag.Fact) {
 	if f.Path == "" {
 		return // about the run as a whole: the end says it
+	}
+	if f.Kind == dag.Opened && f.Count > crowded {
+		p.crowd[f.Path] = &crowd{items: f.Count}
+		p.step("▶", f.Path, plural(f.Count, "item"))
+		return
+	}
+	if c, path := p.among(f.Path); c != nil && (f.Kind == dag.Started || f.Kind == dag.Succeeded || f.Kind == dag.Skipped) {
+		if f.Kind != dag.Started && c.another() {
+			p.step("·", path, plural(c.ended, "step")+" done")
+		}
+		return
 	}
 	switch f.Kind {
 	case dag.Started:
@@ -80,13 +99,19 @@ func (p *progress) fact(f dag.Fact) {
 }
 
 func (p *progress) describe(f dag.Fact) string {
-	s := p.steps[f.Path]
+	path, number := withoutNumbers(f.Path)
+	s := p.steps[path]
 	text := "started"
 	switch {
-	case s == nil:
+	case s.Step == nil:
+	case s.Kind == pipeline.KindAsk:
+		text, _, _ = strings.Cut(strings.TrimSpace(s.Ask.Src), "\n")
 	case s.Kind == pipeline.KindPrompt:
 		text = s.Agent
-		if use := p.plan.Agents[s.Agent].Use; use != s.Agent {
+		if s.Contest != nil && number < len(s.Contest.Agents) {
+			text = s.Contest.Agents[number]
+		}
+		if use := s.plan.Agents[text].Use; use != text {
 			text += " (" + use + ")"
 		}
 	case s.Kind == pipeline.KindRun:
@@ -97,6 +122,48 @@ func (p *progress) describe(f dag.Fact) string {
 		text += fmt.Sprintf("  (attempt %d)", f.Attempt)
 	}
 	return text
+}
+
+// withoutNumbers is a path as the plan has it, without items, rounds and candidates, and
+// the last number in it.
+func withoutNumbers(path string) (planned string, last int) {
+	var ids []string
+	for part := range strings.SplitSeq(path, ".") {
+		if n, err := strconv.Atoi(part); err == nil {
+			last = n
+			continue
+		}
+		ids = append(ids, part)
+	}
+	return strings.Join(ids, "."), last
+}
+
+// crowded is how many items of a `foreach` are still told of one by one.
+const crowded = 50
+
+// A crowd is a `foreach` whose items are too many for a line each.
+type crowd struct{ items, ended int }
+
+// another counts a step that has ended, and says whether that is worth a line.
+func (c *crowd) another() bool {
+	c.ended++
+	return c.ended%max(c.items/10, 1) == 0
+}
+
+// among returns the crowd that a path is in, with its path.
+func (p *progress) among(path string) (*crowd, string) {
+	if len(p.crowd) == 0 {
+		return nil, ""
+	}
+	for i, r := range path {
+		if r != '.' {
+			continue
+		}
+		if c := p.crowd[path[:i]]; c != nil {
+			return c, path[:i]
+		}
+	}
+	return nil, ""
 }
 
 // spent is what an attempt took: time, tokens, money.

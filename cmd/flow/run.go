@@ -179,7 +179,7 @@ func (a *app) inputFile(file string) (map[string]json.RawMessage, error) {
 func (a *app) secrets(plan *pipeline.Plan) (map[string]string, error) {
 	secrets := map[string]string{}
 	var missing []string
-	for _, name := range plan.Secrets {
+	for _, name := range plan.AllSecrets() {
 		value := a.getenv(name)
 		if value == "" {
 			missing = append(missing, name)

@@ -80,7 +80,11 @@ func (r *report) table(w io.Writer, h state.Header) error {
 			cost = fmt.Sprintf("$%.4f", *s.CostUSD)
 		}
 		attempts, took := s.effort()
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.path, s.Status, deref(s.Agent), attempts, took, tokens, cost, oneLine(deref(s.Error), 80))
+		note := deref(s.Error)
+		if s.Question != nil {
+			note = s.Question.Text
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", s.path, s.Status, deref(s.Agent), attempts, took, tokens, cost, oneLine(note, 80))
 	}
 	if err := t.Flush(); err != nil {
 		return err
