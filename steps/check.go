@@ -30,14 +30,15 @@ func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors
 		if adapter == nil { // the language has refused an unknown agent
 			return
 		}
-		req := profileRequest(profile, "/workspace")
+		req := stepRequest(p, s, "/workspace")
 		req.Prompt, req.Dir, req.Scratch, req.Schema = "prompt", "/workspace", "/scratch", s.Output
 		req.Session = checkedSession(s.Session)
 		_, err := adapter.Command(req)
 		if err == nil {
 			return
 		}
-		e, m := refusal(p.File, path, profile, s, err), mistake{p.File, profile.Pos, err.Error()}
+		e := refusal(p.File, path, profile, s, err)
+		m := mistake{p.File, e.Pos, err.Error()}
 		if m.pos == (pipeline.Pos{}) || !seen[m] {
 			errs = append(errs, e)
 		}
@@ -69,7 +70,7 @@ func checkedSession(s pipeline.Session) agents.Session {
 
 func refusal(file, path string, profile pipeline.Profile, s *pipeline.Step, err error) pipeline.Error {
 	e := pipeline.Error{File: file, Pos: profile.Pos, Msg: err.Error()}
-	if e.Pos == (pipeline.Pos{}) { // a built-in agent without a profile
+	if e.Pos == (pipeline.Pos{}) || s.Sandbox != "" { // a built-in agent without a profile, or the step's own doing
 		e.Pos = s.Pos
 	}
 	if p, ok := errors.AsType[*agents.Problem](err); ok {
@@ -77,6 +78,17 @@ func refusal(file, path string, profile pipeline.Profile, s *pipeline.Step, err 
 	}
 	e.Msg = fmt.Sprintf("agent %s (step %s): %s", profile.Name, path, e.Msg)
 	return e
+}
+
+// stepRequest is the part of a request that the plan decides: the profile, and what the
+// step has instead or besides.
+func stepRequest(p *pipeline.Plan, s *pipeline.Step, workspace string) agents.Request {
+	r := profileRequest(p.Agents[s.Agent], workspace)
+	if s.Sandbox != "" {
+		r.Sandbox = agents.SandboxMode(s.Sandbox)
+	}
+	rules(&r, p, s)
+	return r
 }
 
 // profileRequest is the part of a request that the profile decides.

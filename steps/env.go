@@ -77,6 +77,16 @@ func (x *Executor) variables(f *frame, vars []pipeline.Var, data pipeline.Data) 
 	return declared, visible, first
 }
 
+// home is the user's home directory, "" when the environment does not say.
+func (x *Executor) home() (dir string) {
+	for _, v := range x.Environ {
+		if value, ok := strings.CutPrefix(v, "HOME="); ok {
+			dir = value
+		}
+	}
+	return dir
+}
+
 // inherit returns what of environ ("NAME=value") passes to a child.
 func inherit(environ []string, prefixes ...string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {

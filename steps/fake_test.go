@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,7 +30,17 @@ import (
 
 // fakeAgent is an agent whose protocol is one word and a text a line. With chooses
 // it takes the session ids that it is given, without it counts over whole sessions.
-type fakeAgent struct{ chooses bool }
+type fakeAgent struct {
+	chooses bool
+	keeps   []string // the effects of rules that it keeps by itself; "default" for the default
+}
+
+func (f fakeAgent) Enforces(_ agents.Request, r *agents.Rule) bool {
+	if r == nil {
+		return slices.Contains(f.keeps, "default")
+	}
+	return slices.Contains(f.keeps, r.Effect)
+}
 
 func (f fakeAgent) Info() agents.Info {
 	return agents.Info{
@@ -73,6 +84,14 @@ func (d *fakeDialog) Line(line []byte) []agents.Event {
 		return events
 	case "tool":
 		return []agents.Event{{Body: agents.ToolStarted{ToolID: rest, NativeName: "Tool", Target: rest}}}
+	case "call": // a tool on a target, which is its id as well
+		tool, target, _ := strings.Cut(rest, " ")
+		d.out.Began = true
+		return []agents.Event{{Body: agents.ToolStarted{ToolID: target, ToolName: agents.Tool(tool), NativeName: "Tool", Target: target}}}
+	case "called":
+		return []agents.Event{{Body: agents.ToolCompleted{ToolID: rest, Success: true}}}
+	case "declined":
+		return []agents.Event{{Body: agents.ToolCompleted{ToolID: rest, Declined: true}}}
 	case "total":
 		n, _ := strconv.ParseInt(rest, 10, 64)
 		d.out.SessionUsage = &agents.Usage{TotalTokens: n}
@@ -106,6 +125,8 @@ func (d *fakeDialog) End(e agents.Exit) agents.Outcome {
 	}
 	out.Reason = agents.Failed
 	switch {
+	case e.Intent == agents.IntentPolicy:
+		out.Problem = &agents.Problem{Cause: agents.CausePermission, Message: "a tool call broke the policy"}
 	case d.done && (e.Code == 0 || e.Intent != agents.IntentNone):
 		out.Reason, out.Problem = agents.Completed, nil
 	case e.Intent == agents.IntentCancel:

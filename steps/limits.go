@@ -33,6 +33,8 @@ func (a *attempt) intent(ctx context.Context) agents.Intent {
 		a.why = agents.IntentTimeout
 	case errors.Is(cause, errIdle):
 		a.why = agents.IntentIdle
+	case errors.Is(cause, errPolicy):
+		a.why = agents.IntentPolicy
 	default:
 		a.why, a.reason = agents.IntentCancel, cause.Error()
 	}

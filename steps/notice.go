@@ -4,7 +4,8 @@ import "flow/agents"
 
 // The subtypes of the system events that flow itself reports about an attempt.
 const (
-	noticeCheck = "check"
+	noticeCheck  = "check"
+	noticePolicy = "policy"
 )
 
 // notice records an event of flow's own about the attempt: something that its agent did

@@ -66,12 +66,9 @@ func (v previewer) agents(t texts) []PreviewAgent {
 
 func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 	profile := v.plan.Agents[s.Agent]
-	req := profileRequest(profile, v.Workspace)
+	req := stepRequest(v.plan, s, v.Workspace)
 	req.Prompt, req.Dir, req.Scratch, req.Schema = cmp.Or(prompt, "‹prompt›"), filepath.Join(v.Workspace, cwd), previewScratch, s.Output
 	req.Session, req.Home = checkedSession(s.Session), filepath.Join(previewHome, profile.Use)
-	if s.Sandbox != "" {
-		req.Sandbox = agents.SandboxMode(s.Sandbox)
-	}
 	a := PreviewAgent{
 		Profile: profile.Name, Use: profile.Use, Model: profile.Model, Fallback: profile.Fallback,
 		Sandbox: cmp.Or(string(req.Sandbox), string(agents.SandboxWorkspaceWrite)), Approval: string(req.Approval),

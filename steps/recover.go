@@ -23,7 +23,8 @@ const (
 )
 
 // adopt reads what attempts that were lost with flow left on disk, oldest first. If
-// the agent had finished its task, it returns that outcome: nothing is asked twice. A
+// the agent had finished its task, or broken a rule, it returns that outcome: nothing is
+// asked twice. A
 // turn after that which had not begun (to mend what a check found, say) is asked for
 // again by what follows. If the agent had not finished, the session that it named is
 // noted, to be gone on with. Either way what it used counts.
@@ -54,13 +55,13 @@ func (a *attempt) adopt() (out agents.Outcome, done bool, err error) {
 			if next.SessionID != "" {
 				a.x.ledger.sessionSeen(a.task.Path, attempt, next.SessionID)
 			}
-			if out.Reason != agents.Completed || next.Reason == agents.Completed || next.Began {
+			if out.Reason != agents.Completed || next.Reason == agents.Completed || next.Began || brokeRules(next) {
 				out = next
 				a.counted(launch.For)
 			}
 		}
 	}
-	return out, out.Reason == agents.Completed, nil
+	return out, out.Reason == agents.Completed || brokeRules(out), nil
 }
 
 // answered is the outcome of an agent that had finished in an attempt which then came
@@ -115,7 +116,11 @@ func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (age
 	f := filter{marks: a.x.before.marks, own: own, at: map[string]int{}, pass: func(e agents.Event) {
 		_ = a.x.recorder.record(e) // Exec returns the error
 	}}
-	tr := agents.NewTranslator(dialog, a.envelope(attempt, launch.Request.Session.ID), a.x.Now, f.event)
+	guard := newGuard(a.x.Adapters[launch.Use], launch.Request, a.x.home())
+	tr := agents.NewTranslator(dialog, a.envelope(attempt, launch.Request.Session.ID), a.x.Now, func(e agents.Event) {
+		f.event(e)
+		guard.sees(e.Body)
+	})
 	sink := a.x.translate(tr, name)
 	err := errors.Join(
 		eachLine(a.x.file(name, "stdout"), maxLine, sink.Stdout),
@@ -127,7 +132,7 @@ func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (age
 	if err != nil {
 		return agents.Outcome{}, err
 	}
-	return tr.End(exit), nil
+	return guard.verdict(tr.End(exit), a.step.Agent), nil
 }
 
 // exitOf is how the process named ended, as far as the guardian could tell. One

@@ -44,9 +44,13 @@ func (a *attempt) turn(ctx context.Context, p turnPlan) (agents.Outcome, error) 
 	}
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
+	guard := newGuard(adapter, req, a.x.home())
 	tr := agents.NewTranslator(adapter.Dialog(req), a.envelope(a.task.Attempt, p.session.ID), a.x.Now, func(e agents.Event) {
 		if err := a.x.recorder.record(e); err != nil {
 			watch.cancel(err) // work that cannot be recorded must not go on
+		}
+		if d := guard.sees(e.Body); d != nil {
+			watch.cancel(errPolicy)
 		}
 	})
 	res, err := a.run(ctx, spec, watch.over(a.listen(ctx, tr)))
@@ -57,7 +61,10 @@ func (a *attempt) turn(ctx context.Context, p turnPlan) (agents.Outcome, error) 
 	if exit.Intent != agents.IntentNone {
 		exit.Err = nil // it was not started because its time was up
 	}
-	out := tr.End(exit)
+	out := guard.verdict(tr.End(exit), a.step.Agent)
+	if guard.broken != nil {
+		a.notice(noticePolicy, out.Problem.Message)
+	}
 	if exit.Intent != agents.IntentNone || exit.Signal != "" {
 		launch.sweep()
 	}
@@ -68,7 +75,7 @@ func (a *attempt) turn(ctx context.Context, p turnPlan) (agents.Outcome, error) 
 
 // request is what the turn asks of the agent.
 func (a *attempt) request(session agents.Session, prompt string) agents.Request {
-	req := profileRequest(a.profile(), a.workspace())
+	req := stepRequest(a.frame.plan, a.step, a.workspace())
 	req.Dir, req.Schema, req.Scratch = a.dir, a.step.Output, a.path("d")
 	req.Home = filepath.Join(a.x.Store.Dir(), "agents", a.profile().Use)
 	req.Session, req.Prompt = session, prompt

@@ -1,0 +1,172 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"flow/agents"
+	"flow/agents/policy"
+	"flow/pipeline"
+)
+
+var errPolicy = errors.New("a tool call broke the rules")
+
+// rules puts the rules that the plan has for a step into a request.
+func rules(r *agents.Request, p *pipeline.Plan, s *pipeline.Step) {
+	permissions := p.PermissionsOf(s)
+	if permissions == nil {
+		return
+	}
+	r.RuleDefault = permissions.Default
+	for _, rule := range permissions.Rules {
+		r.Rules = append(r.Rules, agents.Rule{
+			Effect: rule.Effect, Tool: rule.Tool, Pattern: rule.Pattern,
+			Where: fmt.Sprintf("%s:%d:%d", p.File, rule.Pos.Line, rule.Pos.Col),
+		})
+	}
+}
+
+// A guard judges the tool calls of one process of an agent by the rules of its request,
+// whatever the agent makes of these itself. Nobody is there to be asked: what is to be
+// asked is denied. It is for one goroutine.
+type guard struct {
+	request  agents.Request
+	policy   *policy.Policy
+	enforcer agents.Enforcer            // nil: the agent keeps no rules by itself
+	pending  map[string]policy.Decision // calls that the agent is to refuse, by tool id
+	broken   *policy.Decision           // the first that broke the rules
+}
+
+// newGuard returns the guard of a process that r started. home is what ~ stands for.
+func newGuard(adapter agents.Adapter, r agents.Request, home string) *guard {
+	own := make([]agents.Rule, len(r.Rules))
+	for i, rule := range r.Rules {
+		if rest, ok := strings.CutPrefix(rule.Pattern, "~/"); ok && home != "" && rule.Tool != "shell" {
+			rule.Pattern = filepath.Join(home, rest)
+		}
+		own[i] = rule
+	}
+	g := &guard{request: r, policy: policy.New(own, r.RuleDefault, r.Dir), pending: map[string]policy.Decision{}}
+	g.enforcer, _ = adapter.(agents.Enforcer)
+	return g
+}
+
+// sees takes in an event. It returns the decision that ends the process, or nil.
+func (g *guard) sees(b agents.Body) *policy.Decision {
+	if g.policy.Empty() || g.broken != nil {
+		return nil
+	}
+	switch b := b.(type) {
+	case agents.ToolStarted:
+		d := g.judge(policy.CallOf(b))
+		switch {
+		case d.Effect != policy.Deny && d.Effect != policy.Ask:
+		case g.enforcer != nil && g.enforcer.Enforces(g.request, d.Rule):
+			g.pending[b.ToolID] = d
+		default:
+			g.broken = &d
+		}
+	case agents.ToolProgress:
+		g.ran(b.ToolID)
+	case agents.ToolCompleted:
+		if b.Declined {
+			delete(g.pending, b.ToolID)
+		}
+		g.ran(b.ToolID)
+	}
+	return g.broken
+}
+
+// ran takes in that a call was made, also if it should have been refused.
+func (g *guard) ran(id string) {
+	if d, ok := g.pending[id]; ok {
+		g.broken = &d
+	}
+}
+
+// judge judges a call by what it names and, where that is a file, by where symbolic
+// links lead.
+func (g *guard) judge(c policy.Call) policy.Decision {
+	d := g.policy.Judge(c)
+	switch c.Tool {
+	case agents.ToolReadFile, agents.ToolWriteFile, agents.ToolEditFile:
+	default:
+		return d
+	}
+	led, ok := realPath(g.request.Dir, c.Target)
+	if !ok {
+		return d
+	}
+	there := g.policy.Judge(policy.Call{Tool: c.Tool, Target: led})
+	if there.Effect == policy.Deny || there.Effect == policy.Ask && d.Effect != policy.Deny {
+		there.Why += ", where " + c.Target + " leads"
+		return there
+	}
+	return d
+}
+
+// realPath is where a path in dir leads, if that is elsewhere: the part of it that
+// exists is followed, and made relative to dir where it stays inside.
+func realPath(dir, path string) (string, bool) {
+	if path == "" {
+		return "", false
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	path = filepath.Clean(path)
+	rest := ""
+	for exists := path; ; exists = filepath.Dir(exists) {
+		if led, err := filepath.EvalSymlinks(exists); err == nil {
+			path, rest = filepath.Join(led, rest), path
+			break
+		}
+		if exists == filepath.Dir(exists) {
+			return "", false
+		}
+		rest = filepath.Join(filepath.Base(exists), rest)
+	}
+	if top, err := filepath.EvalSymlinks(dir); err == nil {
+		if rel, err := filepath.Rel(top, path); err == nil && filepath.IsLocal(rel) {
+			path = filepath.Join(dir, rel)
+		}
+	}
+	return path, path != rest
+}
+
+// verdict is the outcome of the process in view of what it did: one that broke the rules
+// has failed, whatever it says.
+func (g *guard) verdict(out agents.Outcome, agent string) agents.Outcome {
+	if g.broken == nil {
+		return out
+	}
+	out.Reason, out.Problem = agents.Failed, &agents.Problem{
+		Agent: agent, Cause: agents.CausePermission, Message: violation(*g.broken, g.request.RuleDefault),
+		Hint: "allow it under `permissions`, or tell the agent in its prompt to do without",
+	}
+	return out
+}
+
+// brokeRules reports whether a verdict made the outcome.
+func brokeRules(out agents.Outcome) bool {
+	return out.Reason == agents.Failed && out.Problem != nil && out.Problem.Cause == agents.CausePermission
+}
+
+// violation says what broke which rule.
+func violation(d policy.Decision, byDefault string) string {
+	what := oneLine(d.Why)
+	switch {
+	case d.Rule != nil && d.Effect == policy.Ask:
+		return fmt.Sprintf("%s: the rule %s wants a person to be asked, and nobody is there", what, policy.Text(*d.Rule))
+	case d.Rule != nil:
+		return fmt.Sprintf("%s: the rule %s forbids it", what, policy.Text(*d.Rule))
+	case d.Effect == policy.Ask && byDefault != string(policy.Ask):
+		return what + ": a person is to be asked, and nobody is there"
+	}
+	return fmt.Sprintf("%s: no rule allows it, and the default is %s", what, byDefault)
+}
+
+// oneLine is the beginning of a text that an agent wrote, on one line.
+func oneLine(s string) string { return head(strings.Join(strings.Fields(s), " "), 300) }
