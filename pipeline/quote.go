@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -55,10 +54,8 @@ func orDisagree(err *misplaced) *misplaced {
 	if err != nil {
 		return err
 	}
-	return &misplaced{0, 0, "sh and bash read this script differently", safely}
+	return &misplaced{0, 0, "sh and bash read this script differently", hintEnv}
 }
-
-const safely = `pass it by env: {NAME: "{{ … }}"} and write "$NAME"`
 
 // A judgment says for every marker whether its place is safe, and its form there.
 type judgment struct {
@@ -83,7 +80,7 @@ func judge(source string, s *scriptValues, lang syntax.LangVariant) (*judgment, 
 	syntax.Walk(file, j.visit)
 	for i, f := range j.forms {
 		if f == formNone {
-			j.refuse(i, "a value cannot stand here")
+			j.refuse(i, refusal{"a value cannot stand here", hintEnv})
 		}
 	}
 	return j, j.failed
@@ -97,9 +94,9 @@ func (j *judgment) unparsed(err error) *misplaced {
 	return &misplaced{-1, line, "the script does not parse: " + j.s.replace(msg, func(int) string { return "{{ … }}" }), "check its quotes and keywords"}
 }
 
-func (j *judgment) refuse(marker int, format string, args ...any) {
+func (j *judgment) refuse(marker int, r refusal) {
 	if j.failed == nil {
-		j.failed = &misplaced{marker, 0, fmt.Sprintf(format, args...), safely}
+		j.failed = &misplaced{marker, 0, r.why, r.hint}
 	}
 }
 
@@ -109,7 +106,7 @@ func (j *judgment) backslashes(source string) {
 	for _, m := range j.s.find(source) {
 		before := source[:m.start]
 		if n := len(before) - len(strings.TrimRight(before, `\`)); n%2 == 1 {
-			j.refuse(m.index, "a value cannot stand behind a backslash")
+			j.refuse(m.index, refusal{"a value cannot stand behind a backslash", hintEnv})
 		}
 	}
 }
@@ -124,7 +121,7 @@ func (j *judgment) visit(n syntax.Node) bool {
 		j.set(x.Text, formComment)
 	case *syntax.SglQuoted:
 		for _, m := range j.s.find(x.Value) {
-			j.refuse(m.index, "a value cannot stand in single quotes: nothing is replaced there")
+			j.refuse(m.index, refusal{"a value cannot stand in single quotes: nothing is replaced there", hintDouble})
 		}
 	case *syntax.Lit:
 		j.literal(x)
@@ -145,32 +142,37 @@ func (j *judgment) literal(lit *syntax.Lit) {
 	if len(found) == 0 {
 		return
 	}
-	why, f := "", formNone
+	var r refusal
+	f := formNone
 	switch parent := j.stack[len(j.stack)-1].(type) {
 	case *syntax.Word:
 		f = formBare
-		if r, ok := j.around(2).(*syntax.Redirect); ok && r.Hdoc == parent {
+		if redirect, ok := j.around(2).(*syntax.Redirect); ok && redirect.Hdoc == parent {
 			f = formQuoted
 		}
 	case *syntax.DblQuoted:
 		f = formQuoted
 		if parent.Dollar {
-			why = `a value cannot stand in $"…"`
+			r = refusal{`a value cannot stand in $"…"`, hintDouble}
+		}
+	case *syntax.ParamExp:
+		if parent.Param == lit && found[0].start > 0 {
+			r = refusal{"a value cannot stand right behind the name of a variable", hintBraces}
 		}
 	default:
-		why = "a value cannot stand here"
+		r = refusal{"a value cannot stand here", hintEnv}
 	}
 	var child syntax.Node = lit
-	for i := len(j.stack) - 1; i >= 0 && why == ""; i-- {
-		why = j.unsafe(j.stack[i], child, i)
+	for i := len(j.stack) - 1; i >= 0 && r == (refusal{}); i-- {
+		r = j.unsafe(j.stack[i], child, i)
 		child = j.stack[i]
 	}
-	if why == "" && f == formBare && slices.ContainsFunc(found, func(m marked) bool { return strings.HasPrefix(lit.Value[m.end:], "#") }) {
+	if r == (refusal{}) && f == formBare && slices.ContainsFunc(found, func(m marked) bool { return strings.HasPrefix(lit.Value[m.end:], "#") }) {
 		// Shells read on in the word; to some parsers a comment begins behind the quote.
-		why = `a value cannot stand right before #; put both in double quotes`
+		r = refusal{"a value cannot stand right before #", hintDouble}
 	}
-	if why != "" {
-		j.refuse(found[0].index, "%s", why)
+	if r != (refusal{}) {
+		j.refuse(found[0].index, r)
 		return
 	}
 	j.set(lit.Value, f)
@@ -185,56 +187,56 @@ func (j *judgment) around(i int) syntax.Node {
 	return j.stack[len(j.stack)-i]
 }
 
-// unsafe says why a value may not stand in child within n, or "".
-func (j *judgment) unsafe(n, child syntax.Node, at int) string {
+// unsafe says why a value may not stand in child within n.
+func (j *judgment) unsafe(n, child syntax.Node, at int) refusal {
 	switch x := n.(type) {
 	case *syntax.File, *syntax.Stmt, *syntax.Word, *syntax.DblQuoted, *syntax.Subshell, *syntax.Block, *syntax.IfClause,
 		*syntax.WhileClause, *syntax.ForClause, *syntax.CaseClause, *syntax.CaseItem, *syntax.TimeClause, *syntax.ProcSubst,
 		*syntax.TestClause, *syntax.ParenTest, *syntax.ArrayExpr:
-		return ""
+		return refusal{}
 	case *syntax.CmdSubst:
 		if x.Backquotes {
-			return "a value cannot stand in backquotes; write $( … )"
+			return refusal{"a value cannot stand in backquotes", hintSubst}
 		}
-		return ""
+		return refusal{}
 	case *syntax.CallExpr:
 		return callProblem(x, child)
 	case *syntax.DeclClause:
 		return declProblem(x)
 	case *syntax.Assign:
 		if j.evaluates {
-			return "a value cannot be assigned in a script with `declare -i` or `declare -n`"
+			return refusal{"a value cannot be assigned in a script with `declare -i` or `declare -n`", hintPlain}
 		}
 		return assignProblem(x, child)
 	case *syntax.ArrayElem:
 		if child == syntax.Node(x.Value) {
-			return ""
+			return refusal{}
 		}
 	case *syntax.Redirect:
 		return redirectProblem(x, child, j.stack[at-1])
 	case *syntax.BinaryCmd:
 		if (x.Op == syntax.Pipe || x.Op == syntax.PipeAll) && child == syntax.Node(x.X) && readsProgram(x.Y) {
-			return "a value cannot be piped into a command that runs what it reads"
+			return refusal{"a value cannot be piped into a command that runs what it reads", hintInput}
 		}
-		return ""
+		return refusal{}
 	case *syntax.FuncDecl:
 		if child == syntax.Node(x.Body) {
-			return ""
+			return refusal{}
 		}
 	case *syntax.WordIter:
 		if child != syntax.Node(x.Name) && !j.evaluates {
-			return ""
+			return refusal{}
 		}
 	case *syntax.BinaryTest:
 		return testProblem(x)
 	case *syntax.UnaryTest:
 		return unaryProblem(x)
 	case *syntax.ParamExp:
-		return "a value cannot stand in ${ … } or behind a dollar sign"
+		return refusal{"a value cannot stand in ${ … } or behind a dollar sign", hintEnv}
 	case *syntax.ArithmExp, *syntax.ArithmCmd, *syntax.LetClause, *syntax.CStyleLoop, *syntax.BinaryArithm, *syntax.UnaryArithm, *syntax.ParenArithm:
-		return "a value cannot stand in arithmetic: a shell would run what it finds in it"
+		return refusal{"a value cannot stand in arithmetic: a shell would run what it finds in it", hintNumber}
 	}
-	return "a value cannot stand here"
+	return refusal{"a value cannot stand here", hintCase}
 }
 
 // options marks the values that begin an argument of a command, and could be taken

@@ -94,7 +94,7 @@ func (l *loader) raw(p *parsed, at int, printed bool, s site) {
 	switch {
 	case allowed && printed:
 		s.node.raws++
-		l.warn(p.text.at(at), safely, "`raw` in %s: who can choose the value can run any command", s.what)
+		l.warn(p.text.at(at), hintEnv, "`raw` in %s: who can choose the value can run any command", s.what)
 	case allowed:
 		l.failText(p.text, at, "write {{ raw VALUE }}, and nothing behind it", "`raw` must be the last function of an action that prints")
 	case s.node == nil:

@@ -87,27 +87,27 @@ func plainWord(w *syntax.Word) string {
 }
 
 // callProblem says why a value may not stand in child, a word or an assignment of a
-// command, or "".
-func callProblem(c *syntax.CallExpr, child syntax.Node) string {
+// command.
+func callProblem(c *syntax.CallExpr, child syntax.Node) refusal {
 	at := slices.IndexFunc(c.Args, func(w *syntax.Word) bool { return syntax.Node(w) == child })
 	if at < 0 {
-		return "" // an assignment before the command
+		return refusal{} // an assignment before the command
 	}
 	if at == 0 {
-		return "a value cannot be the name of a command"
+		return refusal{"a value cannot be the name of a command", hintCase}
 	}
 	name := commandName(c.Args[0])
 	switch {
 	case name == "" || name == "/":
-		return "a value cannot go to a command that the script computes"
+		return refusal{"a value cannot go to a command that the script computes", hintName}
 	case slices.Contains(rereaders(), name):
-		return "a value cannot go to `" + name + "`: it reads its arguments again as commands or names"
+		return refusal{"a value cannot go to `" + name + "`: it reads its arguments again as commands or names", rereaderHint(name)}
 	case name == "printf":
 		return printfProblem(c, at)
 	case name == "test" || name == "[":
 		return bracketProblem(c)
 	case slices.Contains(printers(), name):
-		return ""
+		return refusal{}
 	case slices.Contains(wrappers(), name):
 		return wrapperProblem(c, at, name)
 	}
@@ -116,29 +116,29 @@ func callProblem(c *syntax.CallExpr, child syntax.Node) string {
 
 // printfProblem refuses a value as format (`-v` among it is a variable's name, and
 // bash evaluates its index) or behind an option.
-func printfProblem(c *syntax.CallExpr, at int) string {
+func printfProblem(c *syntax.CallExpr, at int) refusal {
 	first := plainWord(c.Args[1])
 	if first == "--" && len(c.Args) > 2 && at > 2 {
-		return ""
+		return refusal{}
 	}
 	if at == 1 || strings.HasPrefix(first, "-") {
-		return "a value cannot be the format of printf; write printf '%s\\n' {{ … }}"
+		return refusal{"a value cannot be the format of printf", hintPrintf}
 	}
-	return ""
+	return refusal{}
 }
 
-func bracketProblem(c *syntax.CallExpr) string {
+func bracketProblem(c *syntax.CallExpr) refusal {
 	for _, w := range c.Args[1:] {
 		if s := plainWord(w); s == "-v" || s == "-R" || s == "-o" || s == "-a" {
-			return "a value cannot stand in a test with `" + s + "`"
+			return refusal{"a value cannot stand in a test with `" + s + "`", hintTest}
 		}
 	}
-	return ""
+	return refusal{}
 }
 
 // wrapperProblem finds the command behind a wrapper. Options of wrappers may take
 // values of their own, so with options it is not told.
-func wrapperProblem(c *syntax.CallExpr, at int, name string) string {
+func wrapperProblem(c *syntax.CallExpr, at int, name string) refusal {
 	i := 1
 	if name == "timeout" || name == "chroot" {
 		i = 2
@@ -150,47 +150,47 @@ func wrapperProblem(c *syntax.CallExpr, at int, name string) string {
 	}
 	for _, w := range c.Args[1:min(i+1, len(c.Args))] {
 		if strings.HasPrefix(plainWord(w), "-") {
-			return "a value cannot go to a command behind `" + name + "` with options"
+			return refusal{"a value cannot go to a command behind `" + name + "` with options", hintEnv}
 		}
 	}
 	if at <= i {
-		return "a value cannot be the name of a command, or stand before it"
+		return refusal{"a value cannot be the name of a command, or stand before it", hintCase}
 	}
 	return callProblem(&syntax.CallExpr{Args: c.Args[i:]}, c.Args[at])
 }
 
 // argumentProblem looks for what makes an argument of any command a program: an
 // interpreter among the words before it, or an option that takes a command.
-func argumentProblem(c *syntax.CallExpr, at int, name string) string {
+func argumentProblem(c *syntax.CallExpr, at int, name string) refusal {
 	for i, w := range c.Args[:at] {
 		if slices.Contains(interpreters(), commandName(w)) {
-			if why := interpreterProblem(c.Args[i:], at-i); why != "" {
-				return why
+			if r := interpreterProblem(c.Args[i:], at-i); r != (refusal{}) {
+				return r
 			}
 		}
 	}
 	for _, w := range c.Args[1:] {
 		if s := plainWord(w); (name == "find" || name == "fd") && slices.Contains([]string{"-exec", "-execdir", "-ok", "-okdir", "-x", "-X"}, s) {
-			return "a value cannot go to `" + name + "` with `" + s + "`"
+			return refusal{"a value cannot go to `" + name + "` with `" + s + "`", hintProgram}
 		}
 	}
 	if name == "git" && gitRuns(c.Args[1:at]) {
-		return "a value cannot go to git here: it may name a command to run"
+		return refusal{"a value cannot go to git here: it may name a command to run", hintCase}
 	}
 	return commandOption(c.Args[at-1], c.Args[at])
 }
 
 // interpreterProblem: behind the name of a script file values are its arguments;
 // anywhere else they may be the program.
-func interpreterProblem(args []*syntax.Word, at int) string {
+func interpreterProblem(args []*syntax.Word, at int) refusal {
 	script := 1
 	if plainWord(args[script]) == "-m" && strings.HasPrefix(commandName(args[0]), "python") {
 		script = 2
 	}
 	if s := plainWord(args[min(script, len(args)-1)]); at > script && s != "" && s[0] != '-' {
-		return ""
+		return refusal{}
 	}
-	return "a value cannot go to `" + commandName(args[0]) + "` as a program"
+	return refusal{"a value cannot go to `" + commandName(args[0]) + "` as a program", hintProgram}
 }
 
 func gitRuns(args []*syntax.Word) bool {
@@ -200,7 +200,7 @@ func gitRuns(args []*syntax.Word) bool {
 }
 
 // commandOption refuses `--exec VALUE`, `--exec=VALUE` and their like.
-func commandOption(before, w *syntax.Word) string {
+func commandOption(before, w *syntax.Word) refusal {
 	text := ""
 	if lit, ok := w.Parts[0].(*syntax.Lit); ok {
 		text = lit.Value
@@ -210,26 +210,26 @@ func commandOption(before, w *syntax.Word) string {
 		"--use-compress-program", "--rsync-path", "--pager", "--editor", "--init-file", "--rcfile", "-exec", "-toolexec",
 	} {
 		if plainWord(before) == o || strings.HasPrefix(text, o+"=") {
-			return "a value cannot follow `" + o + "`: it is a command"
+			return refusal{"a value cannot follow `" + o + "`: it is a command", hintCase}
 		}
 	}
 	if s := plainWord(before); s == "-c" || s == "-e" || s == "--expr" {
-		return "a value cannot follow `" + s + "`: it may be a program"
+		return refusal{"a value cannot follow `" + s + "`: it may be a program", hintProgram}
 	}
-	return ""
+	return refusal{}
 }
 
-func declProblem(d *syntax.DeclClause) string {
+func declProblem(d *syntax.DeclClause) refusal {
 	name := d.Variant.Value
 	if name != "export" && name != "readonly" && name != "local" {
-		return "a value cannot go to `" + name + "`"
+		return refusal{"a value cannot go to `" + name + "`", hintAssign}
 	}
 	for _, a := range d.Args {
 		if a.Name == nil {
-			return "a value cannot go to `" + name + "` with options"
+			return refusal{"a value cannot go to `" + name + "` with options", hintAssign}
 		}
 	}
-	return ""
+	return refusal{}
 }
 
 // evaluates reports whether a script declares a variable as an integer or as a
@@ -253,16 +253,16 @@ func evaluates(file *syntax.File) bool {
 
 // assignProblem allows a value as the text of a variable, unless the variable makes
 // the shell or a loader run something.
-func assignProblem(a *syntax.Assign, child syntax.Node) string {
+func assignProblem(a *syntax.Assign, child syntax.Node) refusal {
 	inValue := a.Value != nil && child == syntax.Node(a.Value)
 	inArray := a.Array != nil && child == syntax.Node(a.Array)
 	switch {
 	case a.Name == nil || a.Index != nil || !inValue && !inArray:
-		return "a value cannot be the name or index of a variable"
+		return refusal{"a value cannot be the name or index of a variable", hintCase}
 	case powerful(a.Name.Value):
-		return "a value cannot be assigned to " + a.Name.Value
+		return refusal{"a value cannot be assigned to " + a.Name.Value, hintCase}
 	}
-	return ""
+	return refusal{}
 }
 
 // powerful reports whether the text of a variable names what is run.
@@ -277,19 +277,19 @@ func powerful(name string) bool {
 	}, name)
 }
 
-func redirectProblem(r *syntax.Redirect, child, parent syntax.Node) string {
+func redirectProblem(r *syntax.Redirect, child, parent syntax.Node) refusal {
 	if r.Hdoc == nil || child != syntax.Node(r.Hdoc) {
 		switch {
 		case child != syntax.Node(r.Word), r.Op == syntax.Hdoc, r.Op == syntax.DashHdoc, r.Op == syntax.DplIn, r.Op == syntax.DplOut:
-			return "a value cannot stand here"
+			return refusal{"a value cannot stand here", hintFixed}
 		}
 	} else if delimiterQuoted(r.Word) {
-		return "a value cannot stand in a here-document with a quoted end: nothing is replaced there"
+		return refusal{"a value cannot stand in a here-document with a quoted end: nothing is replaced there", hintHeredoc}
 	}
 	if st, ok := parent.(*syntax.Stmt); ok && r.Op != syntax.RdrOut && r.Op != syntax.AppOut && readsProgram(&syntax.Stmt{Cmd: st.Cmd}) {
-		return "a value cannot be the input of a command that runs what it reads"
+		return refusal{"a value cannot be the input of a command that runs what it reads", hintProgram}
 	}
-	return ""
+	return refusal{}
 }
 
 func delimiterQuoted(w *syntax.Word) bool {
@@ -345,20 +345,20 @@ func stdinIsProgram(args []*syntax.Word) bool {
 }
 
 // testProblem allows comparisons of texts in [[ ]]; those of numbers are arithmetic.
-func testProblem(t *syntax.BinaryTest) string {
+func testProblem(t *syntax.BinaryTest) refusal {
 	switch t.Op {
 	case syntax.TsMatchShort, syntax.TsMatch, syntax.TsNoMatch, syntax.AndTest, syntax.OrTest, syntax.TsBefore, syntax.TsAfter:
-		return ""
+		return refusal{}
 	}
-	return "a value cannot stand beside `" + t.Op.String() + "` in [[ ]]: it is arithmetic or a pattern"
+	return refusal{"a value cannot stand beside `" + t.Op.String() + "` in [[ ]]: it is arithmetic or a pattern", hintTest}
 }
 
-func unaryProblem(t *syntax.UnaryTest) string {
+func unaryProblem(t *syntax.UnaryTest) refusal {
 	switch t.Op {
 	case syntax.TsEmpStr, syntax.TsNempStr, syntax.TsExists, syntax.TsRegFile, syntax.TsDirect, syntax.TsNot:
-		return ""
+		return refusal{}
 	}
-	return "a value cannot stand behind `" + t.Op.String() + "` in [[ ]]"
+	return refusal{"a value cannot stand behind `" + t.Op.String() + "` in [[ ]]", hintTest}
 }
 
 // takesOptions reports whether word w of a call may be read as an option: no `--`
