@@ -22,17 +22,14 @@ func (m *Machine) Apply(f Fact) error {
 	if why := m.refuses(n, f); why != "" {
 		return refuse(f, why)
 	}
-	if f.Kind != Reopened {
-		m.admit()
-	}
 	m.note(n, f)
 	m.recount(n)
 	m.within(n)
 	m.settle()
 	if f.Kind != Reopened {
 		m.hold(n)
-		m.settle()
 	}
+	m.admit()
 	return nil
 }
 
@@ -46,11 +43,12 @@ func (m *Machine) applyRun(f Fact) error {
 	switch {
 	case f.Kind == Updated && f.Attempt < m.floor:
 		return refuse(f, fmt.Sprintf("there is an attempt %d", m.floor))
+	case f.Kind == Updated && !m.Idle():
+		return refuse(f, "something runs")
 	case f.Kind == Updated:
 		m.floor = f.Attempt
 		return nil
 	case f.Kind == Stopped && !m.stopped:
-		m.admit()
 		m.struck++
 	case f.Kind == Reopened && m.stopped:
 		m.struck--
@@ -64,6 +62,7 @@ func (m *Machine) applyRun(f Fact) error {
 	m.stopped, m.reason = f.Kind == Stopped, f.Reason
 	m.again(m.root)
 	m.settle()
+	m.admit()
 	return nil
 }
 
@@ -76,73 +75,57 @@ func (m *Machine) refuses(n *node, f Fact) string {
 		return "what it stands in has ended"
 	}
 	switch f.Kind {
-	case Opened:
-		return unless(n.form != Single && n.begins(), n.miscounts(f), n)
-	case Continued:
-		return unless(n.form == Loop && n.closing(), n.miscounts(f), n)
-	case Skipped:
-		return unless(n.begins(), n.always(), n)
-	case Suspended:
-		return unless(n.running || n.begins(), n.unasked(), n)
-	case Started, Succeeded, Failed, Stopped, Lost, Reopened:
-		return unless(n.allows(f), "", n)
+	case Started, Opened, Continued, Succeeded, Failed, Skipped, Stopped, Lost, Reopened, Suspended:
+		if n.allows(f) {
+			return n.misfits(f)
+		}
+		return n.stands()
 	case Updated:
 		return "it is about the run"
 	}
 	return "the kind is unknown"
 }
 
-// allows says that f can follow, as far as that is a matter of how n stands.
+// allows says that a fact like f can follow, from how n stands.
 func (n *node) allows(f Fact) bool {
 	single := n.form == Single
 	switch f.Kind {
 	case Started:
 		return single && n.begins()
+	case Opened:
+		return !single && n.begins()
+	case Continued:
+		return n.form == Loop && n.closing()
 	case Succeeded:
 		return n.running || n.closing()
 	case Failed: // without Started it must be final, or a step could fail for ever
 		return n.running || f.Final && (n.begins() || n.closing())
+	case Skipped:
+		return n.begins()
 	case Stopped:
 		return n.running || n.begins() || n.closing()
 	case Lost:
 		return n.running || !single && (n.begins() || n.closing())
 	case Reopened:
 		return n.end != "" && n.end != OK || n.last == Suspended
+	case Suspended:
+		return n.running || n.begins()
 	default:
 		return false
 	}
 }
 
-func unless(ok bool, wrong string, n *node) string {
-	if ok {
-		return wrong
-	}
-	return n.stands()
-}
-
-// miscounts says what is wrong with the Count of f.
-func (n *node) miscounts(f Fact) string {
+// misfits says what else is wrong with f, which is allowed.
+func (n *node) misfits(f Fact) string {
 	switch {
 	case f.Kind == Continued && f.Count != len(n.inner.nodes)+1:
 		return fmt.Sprintf("round %d is due", len(n.inner.nodes)+1)
-	case n.form == Each && f.Kind == Opened && (f.Count < 0 || f.Count > MaxItems):
+	case f.Kind == Opened && n.form == Each && (f.Count < 0 || f.Count > MaxItems):
 		return fmt.Sprintf("it has %d items, and may have %d", f.Count, MaxItems)
-	}
-	return ""
-}
-
-// always says why n cannot be skipped by its condition.
-func (n *node) always() string {
-	if n.scope.of(Loop) || n.scope.of(Contest) && !n.judge {
+	case f.Kind == Skipped && (n.scope.of(Loop) || n.scope.of(Contest) && !n.judge):
 		return "rounds and candidates have no condition"
-	}
-	return ""
-}
-
-// unasked says why n cannot wait for a person.
-func (n *node) unasked() string {
-	if !n.asks() {
-		return "only a step that asks can"
+	case f.Kind == Suspended && !n.asks():
+		return "only a step that asks waits for a person"
 	}
 	return ""
 }
@@ -216,7 +199,7 @@ func (m *Machine) note(n *node, f Fact) {
 	if n.last == Suspended {
 		m.waiting--
 	}
-	n.last, n.end, n.retryAt = f.Kind, end(f), time.Time{}
+	n.last, n.end, n.retryAt, n.rung = f.Kind, end(f), time.Time{}, false
 	n.result, n.reason, n.cause = f.Result, f.Reason, f.Cause
 	switch f.Kind {
 	case Started:

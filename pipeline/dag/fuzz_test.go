@@ -50,40 +50,90 @@ func (in *input) yes(of int) bool { return in.n(of) == of-1 }
 
 func (in *input) plan() *pipeline.Plan {
 	p := &pipeline.Plan{Limit: 1 + in.n(4), FailFast: in.yes(3), AgentLimits: map[string]int{"a": 1 + in.n(2)}}
-	left := 12
-	p.Steps = in.steps("", &left, nil)
+	g := gardener{input: in, left: 12}
+	p.Steps = g.steps("", 2, nil)
 	return p
 }
 
-func (in *input) steps(prefix string, left *int, prompts []string) []pipeline.Step {
+// A gardener makes the steps of a plan.
+type gardener struct {
+	*input
+	left int // steps to make
+}
+
+// steps makes the steps of a group, in which so many more steps may grow instances, and
+// which may share the sessions of the prompts around it.
+func (g *gardener) steps(prefix string, grow int, prompts []string) []pipeline.Step {
 	var steps []pipeline.Step
-	for *left > 0 && !in.yes(6) {
-		*left--
+	for g.left > 0 && !g.yes(6) {
+		g.left--
 		s := pipeline.Step{
 			ID: fmt.Sprintf("s%d", len(steps)), Kind: pipeline.KindRun,
-			ContinueOnError: in.yes(4), Handles: in.yes(4), FailFast: in.yes(3),
+			ContinueOnError: g.yes(4), Handles: g.yes(4), FailFast: g.yes(3),
 		}
 		for _, other := range steps {
-			if in.yes(3) {
+			if g.yes(3) {
 				s.Needs = append(s.Needs, other.ID)
 			}
 		}
-		s.Refs = s.Needs
-		switch path := prefix + s.ID; in.n(4) {
-		case 0:
-			s.Kind = pipeline.KindGroup
-			s.Steps = in.steps(path+".", left, prompts)
-		case 1, 2:
-			s.Kind, s.Agent = pipeline.KindPrompt, "a"
-			if len(prompts) > 0 {
-				mode := []pipeline.SessionMode{"", pipeline.SessionContinue, pipeline.SessionFork}[in.n(3)]
-				s.Session = pipeline.Session{Mode: mode, Root: prompts[in.n(len(prompts))]}
-			}
-			prompts = append(prompts, path)
+		s.Refs, s.Previous = s.Needs, g.yes(2)
+		inner := grow
+		if grow > 0 && g.yes(3) {
+			inner--
+			g.many(&s)
+		}
+		path := prefix + s.ID
+		g.kind(&s, path, inner, prompts)
+		if s.Kind == pipeline.KindPrompt && s.Foreach == nil {
+			prompts = append(slices.Clip(prompts), path)
 		}
 		steps = append(steps, s)
 	}
 	return steps
+}
+
+// many makes many of s.
+func (g *gardener) many(s *pipeline.Step) {
+	how := 1 + g.n(3)
+	if how&1 > 0 {
+		s.Foreach = &pipeline.Foreach{MaxParallel: g.n(3)}
+	}
+	if how&2 > 0 {
+		s.Repeat = &pipeline.Repeat{Max: 3}
+	}
+}
+
+// kind makes s do something.
+func (g *gardener) kind(s *pipeline.Step, path string, grow int, prompts []string) {
+	if g.yes(5) {
+		s.Isolation = &pipeline.Isolation{Mode: "worktree"}
+	}
+	switch g.n(8) {
+	case 0:
+		s.Kind = pipeline.KindGroup
+		s.Steps = g.steps(path+".", grow, prompts)
+	case 1:
+		s.Kind = pipeline.KindCall
+		agents := map[string]pipeline.Profile{"b": {Name: "b", Use: "a"}}
+		s.Call = &pipeline.Call{Plan: &pipeline.Plan{FailFast: g.yes(3), Agents: agents}}
+		s.Call.Plan.Steps = g.steps("", grow, nil)
+	case 2:
+		s.Kind, s.Isolation = pipeline.KindAsk, nil
+	case 3, 4, 5:
+		s.Kind, s.Agent = pipeline.KindPrompt, "a"
+		switch {
+		case g.yes(4):
+			s.Contest = &pipeline.Contest{Agents: []string{"a", "a", "c"}, Race: g.yes(2)}
+			if !s.Contest.Race && g.yes(2) {
+				s.Contest.Judge = &pipeline.Step{ID: "judge", Kind: pipeline.KindPrompt, Agent: "a"}
+			}
+		case s.Repeat != nil && g.yes(3):
+			s.Session = pipeline.Session{Mode: pipeline.SessionContinue, Step: s.ID, Root: path}
+		case len(prompts) > 0:
+			mode := []pipeline.SessionMode{"", pipeline.SessionContinue, pipeline.SessionFork}[g.n(3)]
+			s.Session = pipeline.Session{Mode: mode, Root: prompts[g.n(len(prompts))]}
+		}
+	}
 }
 
 // A life is a run that is driven by bytes.
@@ -96,6 +146,7 @@ type life struct {
 	applied []Fact // in the order in which the machine was told
 	flight  []Fact // stored and not applied
 	out     []*out // tasks that are out
+	floor   int    // of the last Updated
 }
 
 type out struct {
@@ -115,7 +166,7 @@ func (l *life) live(in *input) {
 		l.take()
 	case 3, 4:
 		if len(l.out) > 0 {
-			l.answer(l.out[in.n(len(l.out))], in.n(12))
+			l.answer(l.out[in.n(len(l.out))], in.n(16))
 		}
 	case 5, 6:
 		if len(l.flight) > 0 {
@@ -126,9 +177,15 @@ func (l *life) live(in *input) {
 	case 8:
 		l.nonsense(in)
 	case 9:
-		switch in.n(6) {
+		switch in.n(7) {
 		case 0:
 			l.crash()
+		case 4:
+			if l.landAll(); l.m.Idle() {
+				l.floor++
+				l.store(Fact{Kind: Updated, Attempt: l.floor}, true)
+				l.landAll()
+			}
 		case 1:
 			l.store(Fact{Kind: Stopped}, !l.m.stopped && !l.flying(""))
 		case 2, 3:
@@ -159,7 +216,10 @@ func (l *life) take() {
 // ripe checks that task could be handed out.
 func (l *life) ripe(task Task) {
 	n := l.m.find(task.Path)
-	for _, need := range n.needs {
+	for _, need := range n.needs { // of a node that is open, a need may have been reopened
+		if n.opened {
+			break
+		}
 		if need.out.status == "" || need.bars(need.out.status) && !task.Step.Handles {
 			l.t.Fatalf("%s was handed out although it needs %s", task.Path, need.path)
 		}
@@ -167,7 +227,15 @@ func (l *life) ripe(task Task) {
 	if task.NotBefore.After(l.now) {
 		l.t.Fatalf("%s was handed out too early", task.Path)
 	}
-	if task.Attempt != n.attempts+1 || task.Previous != n.attempts {
+	due := n.attempts + 1
+	if n.attempts == 0 {
+		due += l.floor
+	}
+	if task.Action == Close {
+		due = n.inner.attempt
+		l.ripeToClose(task, n)
+	}
+	if task.Attempt != due || task.Previous != n.attempts {
 		l.t.Fatalf("%s: attempt %d after %d", task.Path, task.Attempt, n.attempts)
 	}
 	for s := n.scope; s != nil; s = s.up() {
@@ -175,29 +243,103 @@ func (l *life) ripe(task Task) {
 			l.t.Fatalf("%s was handed out although nothing may start", task.Path)
 		}
 	}
+	l.surroundings(task)
+}
+
+// ripeToClose checks that all that counts in n has ended well.
+func (l *life) ripeToClose(task Task, n *node) {
+	for _, c := range n.inner.nodes {
+		if c.out.status == "" {
+			l.t.Fatalf("%s is to be closed although %s has not ended", task.Path, c.path)
+		}
+		if !n.inner.of(Contest) && c.bars(c.out.status) && c.out.status != SkippedStep {
+			l.t.Fatalf("%s is to be closed although %s is %s", task.Path, c.path, c.out.status)
+		}
+	}
+	if task.Inner == nil || n.form == Loop && task.Inner.Rounds != len(n.inner.nodes) {
+		l.t.Fatalf("%s is to be closed with %v", task.Path, task.Inner)
+	}
+}
+
+// surroundings checks what task says of where it stands against its path.
+func (l *life) surroundings(task Task) {
+	path := ""
+	var before *string
+	for i, e := range task.Around {
+		switch e.Form {
+		case Group:
+			path = strings.TrimPrefix(e.Path+".", ".")
+			continue
+		case Loop:
+			if before = nil; e.Index > 1 {
+				before = new(fmt.Sprintf("%s.%d", e.Path, e.Index-1))
+			}
+		default:
+		}
+		name := fmt.Sprint(e.Index)
+		if e.Index < 0 {
+			name = "judge"
+		}
+		if path = e.Path + "." + name; i+1 < len(task.Around) && task.Around[i+1].Path != path {
+			l.t.Fatalf("%s stands in %v", task.Path, task.Around)
+		}
+		path += "."
+	}
+	if n := len(task.Around); n > 0 && task.Around[n-1].Form != Group && path != task.Path+"." {
+		l.t.Fatalf("%s stands in %v", task.Path, task.Around)
+	}
+	if !strings.HasPrefix(task.Path+".", path) {
+		l.t.Fatalf("%s stands in %v", task.Path, task.Around)
+	}
+	if task.Action == Close && task.Form == Loop {
+		if before = nil; task.Inner.Rounds > 1 {
+			before = new(fmt.Sprintf("%s.%d", task.Path, task.Inner.Rounds-1))
+		}
+	}
+	if want := before != nil && task.Step.Previous; want != (task.Before != nil) || want && task.Before.Path != *before {
+		l.t.Fatalf("%s: the round before is %v", task.Path, task.Before)
+	}
 }
 
 // fits checks that the tasks that are out keep to limits and locks.
 func (l *life) fits() {
 	slots, agents := 0, 0
 	writers, readers := map[string]int{}, map[string]int{}
+	items := map[string]map[int]bool{}
 	for _, o := range l.out {
-		if o.Action == Open || o.ended(l) {
+		if o.ended(l) {
+			continue
+		}
+		for _, e := range o.Around {
+			if e.Form == Each && e.Step.Foreach.MaxParallel > 0 {
+				if items[e.Path] == nil {
+					items[e.Path] = map[int]bool{}
+				}
+				if items[e.Path][e.Index] = true; len(items[e.Path]) > e.Step.Foreach.MaxParallel {
+					l.t.Fatalf("%s: items %v at once", e.Path, items[e.Path])
+				}
+			}
+		}
+		if o.Action != Execute || o.Step.Kind == pipeline.KindAsk {
 			continue
 		}
 		if !o.released {
 			slots++
 		}
-		if !o.released && o.Step.Agent != "" {
+		if !o.released && o.Step.Agent == "a" {
 			agents++
 		}
-		writers[o.Path]++
-		switch s := o.Step.Session; s.Mode {
-		case pipeline.SessionContinue:
-			writers[s.Root]++
-		case pipeline.SessionFork:
-			readers[s.Root]++
-		default:
+		if n := len(o.Around); n > 0 && o.Around[n-1].Form == Contest {
+			readers[o.ownSession()]++ // each candidate has one of its own
+		} else {
+			writers[o.ownSession()]++
+		}
+		switch s := o.Step.Session; {
+		case o.sharedSession() == o.ownSession():
+		case s.Mode == pipeline.SessionContinue:
+			writers[o.sharedSession()]++
+		case s.Mode == pipeline.SessionFork:
+			readers[o.sharedSession()]++
 		}
 	}
 	if slots > l.plan.Limit || agents > l.plan.AgentLimits["a"] {
@@ -205,9 +347,52 @@ func (l *life) fits() {
 	}
 	for root, n := range writers {
 		if n > 1 || n > 0 && readers[root] > 0 {
-			l.t.Fatalf("session of %s: %d writers, %d readers", root, n, readers[root])
+			l.t.Fatalf("session of %s: %d writers, %d readers\n%s", root, n, readers[root], dump(l.m))
 		}
 	}
+}
+
+// ownSession returns the path that stands for the session that the task begins: the step's,
+// or that of its item.
+func (o *out) ownSession() string {
+	own := o.Path
+	if n := len(o.Around); n > 0 && o.Around[n-1].Index < 0 {
+		return own // a judge
+	}
+	for i := len(o.Around) - 1; i >= 0 && o.Around[i].Form != Group && o.Around[i].Form != Each; i-- {
+		own = o.Around[i].Path
+	}
+	return own
+}
+
+// sharedSession returns the path that stands for the session that the task continues or
+// forks: the same step's, or a sibling's of one of the groups around it.
+func (o *out) sharedSession() string {
+	if o.Step.Session.Step == o.Step.ID {
+		return o.ownSession()
+	}
+	static, instance, found := "", "", ""
+	root := o.Step.Session.Root
+	id := root[strings.LastIndex(root, ".")+1:]
+	see := func() {
+		if static+id == root {
+			found = instance + id
+		}
+	}
+	see()
+	for _, e := range o.Around {
+		switch {
+		case e.Form != Group:
+			continue
+		case e.Step.Kind == pipeline.KindCall:
+			static, found = "", ""
+		default:
+			static += e.Step.ID + "."
+		}
+		instance = e.Path + "."
+		see()
+	}
+	return found
 }
 
 // ended says that the machine knows the end of the task.
@@ -234,10 +419,16 @@ func (l *life) answer(o *out, how int) {
 		f.Kind = Stopped
 	case how == 1:
 		f.Kind, f.Final = Failed, true
-	case how == 2 && !o.started:
+	case how == 2 && !o.started && o.conditional():
 		f.Kind = Skipped
 	case o.Action == Open:
-		f.Kind = Opened
+		f.Kind, f.Count, f.Result = Opened, how%4, []byte("0")
+	case o.Action == Close && o.Form == Loop && how > 11 && o.Inner.Rounds < 3:
+		f.Kind, f.Count = Continued, o.Inner.Rounds+1
+	case o.Step.Kind == pipeline.KindAsk && how > 12:
+		f.Kind = Suspended
+	case o.Action == Close:
+		f.Kind, f.Result = Succeeded, []byte("1")
 	case !o.started:
 		o.started, f.Kind = true, Started
 		l.store(f, true)
@@ -253,6 +444,14 @@ func (l *life) answer(o *out, how int) {
 	}
 	o.answered = true
 	l.store(f, true)
+}
+
+// conditional says that the task may be one that asks the step's condition.
+func (o *out) conditional() bool {
+	if n := len(o.Around); n > 0 && o.Path[strings.LastIndex(o.Path, ".")+1:] != "judge" {
+		return o.Action != Close && o.Around[n-1].Form != Loop && o.Around[n-1].Form != Contest
+	}
+	return o.Action != Close
 }
 
 func (l *life) store(f Fact, when bool) {
@@ -290,9 +489,12 @@ func (l *life) landAll() {
 // nonsense offers any fact to a copy of the machine. Refused, it must change nothing;
 // accepted, the machine must be as if it had been read back.
 func (l *life) nonsense(in *input) {
-	kinds := []Kind{Started, Opened, Succeeded, Failed, Skipped, Stopped, Lost, Reopened, "boiled"}
-	f := Fact{Kind: kinds[in.n(len(kinds))], Attempt: in.n(4), Final: in.yes(2)}
-	paths := []string{"", "s0.nosuch", "nosuch"}
+	kinds := []Kind{
+		Started, Opened, Continued, Succeeded, Failed, Skipped, Stopped,
+		Lost, Reopened, Suspended, Updated, "boiled",
+	}
+	f := Fact{Kind: kinds[in.n(len(kinds))], Attempt: in.n(4), Final: in.yes(2), Count: in.n(4)}
+	paths := []string{"", "s0.nosuch", "nosuch", "s0.0", "s0.1", "s0.01", "s0.-1", "s1.0.0", "s0.judge"}
 	for n := range l.m.root.all() {
 		paths = append(paths, n.path)
 	}
@@ -340,7 +542,7 @@ func (l *life) crash() {
 // resume reopens a run that has ended.
 func (l *life) resume() {
 	l.landAll()
-	if !l.m.Done() {
+	if !l.m.Done() && l.m.Status() != RunWaiting {
 		return
 	}
 	before := l.m.Status()
@@ -368,8 +570,9 @@ func (l *life) check() {
 	if len(l.flight) > 0 || !l.m.Idle() || l.m.Done() || !l.m.Wake(l.now).IsZero() {
 		return
 	}
-	if len(twin.Take(l.now)) == 0 {
-		l.t.Fatalf("stuck:\n%s", dump(l.m))
+	waiting := l.m.Status() == RunWaiting
+	if took := len(twin.Take(l.now)) > 0; took == waiting || waiting != (len(l.m.Waits()) > 0 && !took) {
+		l.t.Fatalf("stuck, or not waiting:\n%s", dump(l.m))
 	}
 }
 
@@ -378,13 +581,14 @@ func (l *life) twin() *Machine {
 	m := l.replay(l.applied)
 	for _, n := range l.m.active {
 		twin := m.find(n.path)
-		m.activate(twin, n.inner == nil)
+		m.activate(twin, !n.slotless())
 		if !n.slot {
 			m.release(twin)
 		}
 	}
 	m.again(m.root)
 	m.settle()
+	m.admit()
 	return m
 }
 
@@ -403,6 +607,9 @@ func (l *life) finish() {
 		if l.m.Done() {
 			break
 		}
+		if l.m.Status() == RunWaiting {
+			l.resume()
+		}
 		for _, o := range l.out {
 			l.answer(o, 11)
 		}
@@ -412,7 +619,7 @@ func (l *life) finish() {
 		l.t.Fatalf("does not end:\n%s", dump(l.m))
 	}
 	for _, s := range l.m.Steps() {
-		if s.Status == Pending || s.Status == Running || s.Status == Retrying {
+		if s.Status == Pending || s.Status == Running || s.Status == Retrying || s.Status == Waiting {
 			l.t.Fatalf("%s is %s at the end", s.Path, s.Status)
 		}
 	}
@@ -426,9 +633,18 @@ func dump(m *Machine) string {
 	var out strings.Builder
 	for _, s := range m.Steps() {
 		n := m.find(s.Path)
-		fmt.Fprintf(&out, "%s %s %d %q %q %v %s | %d %d %v %v %d\n", s.Path, s.Status, s.Attempts, s.Reason, s.Root,
+		fmt.Fprintf(&out, "%s %s %s %d %q %q %v %s | %d %d %v %v %d", s.Path, s.Form, s.Status, s.Attempts, s.Reason, s.Root,
 			n.active, n.previous, n.waits, n.barred, n.failing, n.retryAt.Unix(), len(n.locks))
+		if in := n.inner; in != nil {
+			fmt.Fprintf(&out, " | %d %d %d %d %d %s", in.attempt, in.pending, in.cut, in.failing, in.won, in.opening)
+		}
+		why := m.Waiting(s.Path)
+		if !n.retryAt.IsZero() {
+			why = "" // depends on when tasks were last taken
+		}
+		fmt.Fprintf(&out, " %v %s\n", n.admitted, why)
 	}
-	fmt.Fprintf(&out, "%s %v %v %v %d %d", m.Status(), m.Cancels(), m.Unfinished(), m.Stopping(), m.busy, m.struck)
+	fmt.Fprintf(&out, "%s %v %v %v %d %d %d %v", m.Status(), m.Cancels(), m.Unfinished(), m.Stopping(),
+		m.busy, m.struck, m.waiting, m.Waits())
 	return out.String()
 }

@@ -16,6 +16,17 @@ type session struct {
 	waiting []*node // ready but for this session; woken together when it is left
 }
 
+// holder returns the first that holds s, in plan order.
+func (s *session) holder() *node {
+	found := s.holders[0]
+	for _, n := range s.holders {
+		if n.before(found) {
+			found = n
+		}
+	}
+	return found
+}
+
 // A lock is the use that a step makes of a session, from Take until the end of the
 // attempt has been applied.
 type lock struct {

@@ -28,7 +28,7 @@ type Machine struct {
 	timers  queue[timer]
 	active  []*node // claimed or started, and not ended; in no order
 	waiting int     // questions that stand, see Suspended
-	gates   []*gate // those that may let an item in
+	gates   []*gate // those whose items may have changed
 
 	struck int     // scopes that hold what is in them, and the run if it was stopped
 	work   []*node // nodes to derive again
@@ -81,9 +81,11 @@ type node struct {
 	judge    bool // of a vote
 	failing  bool // counts in scope.failing
 	admitted bool // of an item: its gate has let it in
+	begun    bool // of an item that was let in: something has happened in it since
 	active   bool // in Machine.active
 	slot     bool // holds one of the run's slots
 	queued   bool // in the queue of its class, or waits for a lock
+	rung     bool // the time of its retry has come
 }
 
 // A record is what the facts about one node say, and nothing else.

@@ -45,7 +45,6 @@ func (m *Machine) goingOn() RunStatus {
 
 // startable says that something could start, now or when its time has come.
 func (m *Machine) startable() bool {
-	m.admit()
 	for _, c := range m.classes {
 		if slices.ContainsFunc(c.ready, m.ready) {
 			return true

@@ -24,7 +24,6 @@ func (c *class) full() bool { return c.limit > 0 && c.busy >= c.limit }
 // the run, of agents and of items, and sessions that only one step may use at a time.
 // Every task must be answered with a fact. What tasks hold is shared, and read only.
 func (m *Machine) Take(now time.Time) []Task {
-	m.admit()
 	m.ring(now)
 	var tasks []Task
 	for n := m.next(now); n != nil; n = m.next(now) {
@@ -41,7 +40,11 @@ func (m *Machine) ring(now time.Time) {
 	for len(m.timers) > 0 && (!m.timers[0].at.After(now) || !m.rings(m.timers[0])) {
 		t := m.timers[0]
 		m.timers.drop()
-		if m.rings(t) && !t.node.queued {
+		if !m.rings(t) {
+			continue
+		}
+		t.node.rung = true
+		if !t.node.queued {
 			t.node.queued = true
 			t.node.class.ready.add(t.node)
 		}
@@ -114,6 +117,11 @@ func (m *Machine) activate(n *node, slot bool) {
 	}
 	n.active, n.slot = true, slot
 	m.active = append(m.active, n)
+	for o := n; m.gated && o != nil; o = o.scope.owner {
+		if o.scope.gate != nil {
+			m.begin(o)
+		}
+	}
 	if slot {
 		m.busy++
 		n.class.busy++
@@ -156,7 +164,6 @@ func (m *Machine) release(n *node) {
 // Wake returns the earliest time after now at which a retry may start, zero if none
 // waits.
 func (m *Machine) Wake(now time.Time) time.Time {
-	m.admit()
 	m.ring(now)
 	if len(m.timers) == 0 {
 		return time.Time{}

@@ -96,6 +96,9 @@ func (n *node) needState() pipeline.NeedState {
 	var s pipeline.NeedState
 	for _, need := range n.needs {
 		origin := need.out.origin
+		if origin == nil { // n was opened before a resume gave its need another chance
+			continue
+		}
 		s.Failed = s.Failed || origin.out.status == Failure && !origin.tolerated()
 		s.Cancelled = s.Cancelled || origin.out.status == Cancelled
 	}

@@ -130,7 +130,6 @@ func (m *Machine) striker(s *scope) *node {
 // of edit in use by fix2", "max-parallel 2 of fix", "an answer", "retry at …". It is empty
 // for a step that runs, has ended, could start now, or does not exist.
 func (m *Machine) Waiting(path string) string {
-	m.admit()
 	n := m.find(path)
 	switch {
 	case n == nil || n.active || n.opened && !n.closing() || n.out.status != "":
@@ -141,7 +140,7 @@ func (m *Machine) Waiting(path string) string {
 		return m.waitsGroup(n.unopenedAround())
 	case n.waits > 0:
 		return "needs " + n.unmet()
-	case !n.retryAt.IsZero() && !n.queued:
+	case !n.retryAt.IsZero() && !n.rung:
 		return "retry at " + n.retryAt.Format(time.RFC3339)
 	}
 	return m.waitsTurn(n)
@@ -171,7 +170,7 @@ func (m *Machine) waitsTurn(n *node) string {
 	case c.full():
 		return fmt.Sprintf("limit %d of %s", c.limit, c.agent)
 	case s != nil:
-		return fmt.Sprintf("session of %s in use by %s", s.root.path, s.holders[0].path)
+		return fmt.Sprintf("session of %s in use by %s", s.root.path, s.holder().path)
 	}
 	return ""
 }
@@ -179,6 +178,13 @@ func (m *Machine) waitsTurn(n *node) string {
 // unmet names the needs of n that have not ended.
 func (n *node) unmet() string {
 	var ids []string
+	if n.judge {
+		for _, need := range n.needs {
+			if need.out.status == "" {
+				ids = append(ids, need.label())
+			}
+		}
+	}
 	for _, id := range n.step.Needs {
 		if need := n.scope.child(id); need == nil || need.out.status == "" {
 			ids = append(ids, id)
