@@ -22,6 +22,14 @@ type callee struct {
 	writes   bool             // its agents may write in the workspace that it is called in
 }
 
+// filesRead are the called files, each read once. What they hold is bounded even if
+// they have mistakes and nothing is called in the end.
+type filesRead struct {
+	callees map[string]*callee // by path
+	steps   int                // of all files
+	size    int                // of all files, in bytes
+}
+
 // call decodes `pipeline` and reads the file that it names.
 func (l *loader) call(nd *node, n *yaml.Node) {
 	path := l.plain(n, "`pipeline`")
@@ -38,10 +46,10 @@ func (l *loader) call(nd *node, n *yaml.Node) {
 		l.failNode(n, "use `repeat` for rounds, `foreach` for a list", "pipelines call each other: %s", l.circle(file))
 		return
 	}
-	c := l.called[file]
-	if c == nil {
+	c := l.files.callees[file]
+	if c == nil && len(l.chain) <= MaxCalls {
 		c = l.load(n, file, filepath.Join(filepath.Dir(l.file), path))
-		l.called[file] = c
+		l.files.callees[file] = c
 	}
 	if l.fitsIn(n, c) {
 		nd.ctl.callee, nd.step.Call.Plan = c, c.plan
@@ -56,10 +64,11 @@ func (l *loader) circle(file string) string {
 
 // load reads a called pipeline. Its mistakes become those of the caller.
 func (l *loader) load(n *yaml.Node, file, name string) *callee {
-	if len(l.chain) > MaxCalls {
-		return nil // fitsIn reports it
+	if l.files.steps > l.o.maxSteps() || l.files.size > MaxCalledBytes {
+		return &callee{height: 1} // reported
 	}
 	src, err := l.readAt(file)
+	l.files.size += len(src)
 	switch {
 	case err != nil:
 		l.failNode(n, "the path is relative to this file", "`pipeline` %q %s", shorten(name), reason(err))
@@ -67,9 +76,12 @@ func (l *loader) load(n *yaml.Node, file, name string) *callee {
 	case len(src) > MaxFileBytes:
 		l.failNode(n, "split it", "`pipeline` %q is larger than %d MiB", shorten(name), MaxFileBytes>>20)
 		return &callee{height: 1}
+	case l.files.size > MaxCalledBytes:
+		l.failNode(n, "call fewer files", "the called pipelines are larger than %d MiB", MaxCalledBytes>>20)
+		return &callee{height: 1}
 	}
 	inner := newLoader(name, src, l.o)
-	inner.dir, inner.chain, inner.called = filepath.Dir(file), append(slices.Clone(l.chain), file), l.called
+	inner.dir, inner.chain, inner.files = filepath.Dir(file), append(slices.Clone(l.chain), file), l.files
 	errs := inner.read()
 	for i := range errs {
 		errs[i].Source = inner.sourceOf(errs[i])

@@ -88,6 +88,19 @@ func chain(n, times int) map[string]string {
 	return files
 }
 
+// mistaken is a pipeline that calls n others of 1000 steps, all of which have a mistake.
+func mistaken(n int) map[string]string {
+	steps := strings.ReplaceAll(chain(1, 1000)["p0.yaml"], "run", "rum")
+	files := map[string]string{}
+	first := "steps:\n"
+	for i := range n {
+		first += fmt.Sprintf("  s%d: {pipeline: q%d.yaml}\n", i, i)
+		files[fmt.Sprintf("q%d.yaml", i)] = strings.Replace(steps, "rum", "run", 999)
+	}
+	files["p0.yaml"] = first
+	return files
+}
+
 func TestCallLimits(t *testing.T) {
 	frozen := chain(2, 70)
 	frozen["p1.yaml"] = "steps: {a: {agent: claude, prompt: '{{ file \"big\" }}'}}"
@@ -108,6 +121,7 @@ func TestCallLimits(t *testing.T) {
 		{"a file that was read at another depth", high, "deeper than 10"},
 		{"many steps", chain(3, 20), ""},
 		{"too many steps", chain(6, 10), "more than 10000 steps, with those of called pipelines"},
+		{"many files with mistakes", mistaken(20), "more than 10000 steps"},
 		{"large texts", frozen, "larger than 64 MiB"},
 	}
 	for _, c := range cases {

@@ -110,7 +110,7 @@ func insideDirectory(dir string) func(string) ([]byte, error) {
 // is an Errors with all mistakes.
 func Parse(name string, src []byte, o Options) (*Plan, []Warning, error) {
 	l := newLoader(name, src, o)
-	l.chain, l.called = []string{filepath.Base(name)}, map[string]*callee{}
+	l.chain, l.files = []string{filepath.Base(name)}, &filesRead{callees: map[string]*callee{}}
 	if errs := l.read(); len(errs) > 0 {
 		return nil, nil, errs
 	}
@@ -153,11 +153,11 @@ type loader struct {
 	conditions *Renderer // for lint, made when it is needed
 	// Of pipelines that call others. Paths are relative to the directory of the first.
 	dir    string
-	chain  []string           // the files that led here, this one last
-	called map[string]*callee // shared by all loaders
-	height int                // how deep calls go from here
-	size   int                // bytes of what is called
-	pairs  int                // of writers, warned of
+	chain  []string   // the files that led here, this one last
+	files  *filesRead // shared by all loaders
+	height int        // how deep calls go from here
+	size   int        // bytes of what is called
+	pairs  int        // of writers, warned of
 }
 
 func newLoader(name string, src []byte, o Options) *loader {

@@ -1,9 +1,6 @@
 package pipeline
 
-import (
-	"encoding/json"
-	"fmt"
-)
+import "fmt"
 
 // TranscriptKey is where Data may hold a func(step string) (string, error) that the
 // function `transcript` calls in this rendering: which step an id means depends on where
@@ -74,14 +71,17 @@ func (r *Renderer) List(t Text, d Data) ([]any, error) {
 	return items, nil
 }
 
-// describeKind is what an author would call a value's type.
+// describeKind is what an author would call a value that is no list.
 func describeKind(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return kindName(v)
+	switch v.(type) {
+	case string:
+		return "text"
+	case map[string]any:
+		return "a mapping"
+	case bool:
+		return "true or false"
+	case int, int64, float64:
+		return "a number"
 	}
-	if v == nil {
-		return "null"
-	}
-	return shape{schema: literalSchema(data)}.unless("array")
+	return kindName(v)
 }

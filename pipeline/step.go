@@ -71,7 +71,8 @@ func (l *loader) stepList(n *yaml.Node, s *scope, depth int) []Step {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
 		l.failNode(n, "add one: id: {run: …}", "`steps` holds no step")
 	}
-	if l.steps += len(entries); l.steps > l.o.maxSteps() {
+	l.steps += len(entries)
+	if l.files.steps += len(entries); l.files.steps > l.o.maxSteps() {
 		l.failNode(n, "split the pipeline, or raise the limit", "more than %d steps", l.o.maxSteps())
 		return nil
 	}
