@@ -281,7 +281,7 @@ func (l *loader) envNames(s site) (names []string, secret map[string]bool) {
 		return names, secret
 	}
 	for _, v := range s.node.step.Env {
-		if s.stand != inRound && ofRound(v.Value) {
+		if s.beforeRounds() && ofRound(v.Value) {
 			continue // it has no value yet
 		}
 		names = append(names, v.Name)
@@ -306,7 +306,12 @@ func (l *loader) transcript(t Text, u use, s site) {
 		l.failText(t, u.offset, `write transcript "STEP"`, "`transcript` wants the literal name of a step")
 	default:
 		complain := func(hint, format string, args ...any) { l.failText(t, u.offset, hint, format, args...) }
-		switch target := l.reference(u.path[0], s.node, complain); {
+		own, _ := l.roundStep(u.path[0], s)
+		target := own.step
+		if target == nil {
+			target = l.reference(u.path[0], s.node, complain)
+		}
+		switch {
 		case target == nil:
 		case target.step.Kind != KindPrompt:
 			complain("name a step with `prompt`", "step `%s` has no transcript", target.step.ID)

@@ -27,7 +27,7 @@ func (l *loader) merge(nd *node, n *yaml.Node) {
 		case "on-conflict":
 			m.OnConflict = l.oneOf(e.val, "`merge.on-conflict`", []string{"fail", "agent"})
 		case "agent":
-			nd.ctl.mergeAgent = named{l.plain(e.val, "`merge.agent`"), place(e.at)}
+			nd.ctl.mergeAgent = named{l.plain(e.val, "`merge.agent`"), place(e.val)}
 		case "prompt":
 			nd.step.Prompt = l.nonEmpty(e.val, "`merge.prompt`")
 		default:

@@ -135,8 +135,10 @@ func (r *reader) command(c *parse.CommandNode, dot ref, taken bool) ref {
 		return r.index(c, dot, taken)
 	case "first", "last":
 		if len(c.Args) == 2 {
-			v := r.operand(c.Args[1], dot, true)
-			return extend(v, []string{anElement})
+			if v := r.operand(c.Args[1], dot, true); len(v) > 1 {
+				return extend(v, []string{anElement})
+			}
+			return nil
 		}
 	case "transcript":
 		r.transcripts = append(r.transcripts, r.named(c))

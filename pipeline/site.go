@@ -34,6 +34,11 @@ func (s site) loop() *node {
 	return around(s.node, func(nd *node) bool { return nd.step.Repeat != nil })
 }
 
+// beforeRounds says that a template of a step with loops is evaluated outside of them.
+func (s site) beforeRounds() bool {
+	return s.stand != inRound && (s.node.step.Foreach != nil || s.node.step.Repeat != nil)
+}
+
 // around returns the nearest group that holds nd and is what is asked for, or nil.
 func around(nd *node, is func(*node) bool) *node {
 	for o := nd.in.owner; o != nil; o = o.in.owner {

@@ -96,6 +96,10 @@ func (l *loader) anyStep(s site, complain report) {
 // stepField is what is named of a step: path element i.
 func (l *loader) stepField(sh shape, path ref, i int, complain report) (shape, bool) {
 	nd, name := sh.step, path[i]
+	if name == anElement || name == aValue {
+		complain("name a field of it", "step `%s` is no list", nd.step.ID)
+		return shape{}, false
+	}
 	if sh.layer == layerStep && nd.step.Foreach != nil {
 		return l.eachField(nd, path, i, complain)
 	}
