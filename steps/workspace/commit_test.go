@@ -24,7 +24,7 @@ func TestCommit(t *testing.T) {
 		"another branch":                  {"git checkout -q -b mine; echo x > n; git add n; git commit -qm own", "was on the branch mine", "own\n"},
 		"another branch, more":            {"git checkout -q -b mine; echo x > n; git add n; git commit -qm own; echo y > m", "was on the branch mine", "Work of fix\nown\n"},
 		"detached":                        {"git checkout -q --detach; echo x > n; git add n; git commit -qm own", "was on no branch", "own\n"},
-		"diverged":                        {"echo 1 > n1; git add .; git commit -qm one; git checkout -q -b mine HEAD~; echo 2 > n2; git add .; git commit -qm two", "was on the branch mine", "Work of fix\none\ntwo\n"},
+		"diverged":                        {"echo 1 > n1; git add .; git commit -qm one; git checkout -q -b mine HEAD~; echo 2 > n2; git add .; git commit -qm two", "was on the branch mine", "Work of fix\ntwo\none\n"},
 		"an orphan":                       {"git checkout -q --orphan mine; echo x > n", "was on the branch mine", "Work of fix\n"},
 		"rewritten":                       {"git commit -q --amend --allow-empty -m other; echo x > n", "was rewritten", "Work of fix\nother\n"},
 		"branch removed":                  {"git checkout -q --detach; git branch -q -D flow/r1/fix; echo x > n", "is made again", "Work of fix\n"},

@@ -10,7 +10,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +21,7 @@ func (g *Git) createCopy(ctx context.Context, w *Workspace) error {
 	if err := g.checkVersion(ctx); err != nil {
 		return err
 	}
-	gitDir := strings.TrimSuffix(w.file, recordExt) + ".git"
+	gitDir := w.privateGit()
 	if err := w.save(); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,12 +48,16 @@ var errKilled = errors.New("killed")
 type faultyRunner struct {
 	at, calls int
 	after     bool
+	failed    []string // the arguments of that call
 }
 
 func (f *faultyRunner) Run(ctx context.Context, c Cmd) (Out, error) {
 	f.calls++
 	if f.calls < f.at {
 		return execRunner{}.Run(ctx, c)
+	}
+	if f.calls == f.at {
+		f.failed = c.Args
 	}
 	if f.calls == f.at && f.after {
 		_, err := execRunner{}.Run(ctx, c)
@@ -184,37 +189,56 @@ func files(dir string) string {
 	return b.String()
 }
 
-// everyFault asks for an operation, fails it at each of its git calls in turn, before
-// and after, and asks again: what it leaves must be what it leaves undisturbed.
+// save keeps a copy of all that the lab has, and returns what brings it back.
+func (l *lab) save() (restore func()) {
+	l.t.Helper()
+	g, kept := New(Options{}), filepath.Join(l.t.TempDir(), "kept")
+	l.check(g.copyDir(l.t.Context(), l.dir, kept))
+	return func() {
+		l.t.Helper()
+		l.check(removeTree(l.dir))
+		l.check(g.copyDir(l.t.Context(), kept, l.dir))
+	}
+}
+
+// everyFault asks for an operation, fails it at each of its git calls in turn, and asks
+// again: what it leaves must be what it leaves undisturbed. The calls that change more
+// than objects are also failed after git has done its work.
 func everyFault(t *testing.T, prepare func(*lab), operate func(*lab, *Git) error, describe func(*lab) string) {
 	t.Helper()
 	l := newLab(t)
 	prepare(l)
+	restore := l.save()
 	l.check(operate(l, l.git))
 	want := describe(l)
-	for _, after := range []bool{false, true} {
-		for at, done := 1, false; !done; at++ {
-			t.Run(fmt.Sprintf("call %d after %v", at, after), func(t *testing.T) {
-				l := newLab(t)
-				prepare(l)
-				err := operate(l, l.with(&faultyRunner{at: at, after: after}))
-				if done = err == nil; done {
-					return
-				}
-				if !errors.Is(err, errKilled) {
-					t.Fatalf("the failure was taken for another: %v", err)
-				}
-				l.check(operate(l, l.with(execRunner{})))
-				if got := describe(l); got != want {
-					t.Errorf("got\n%s\nwant\n%s", got, want)
-				}
-				if left := leftovers(filepath.Join(l.runDir, "tmp")); len(left) > 0 {
-					t.Errorf("left behind: %q", left)
-				}
-			})
-			if at > 200 {
-				t.Fatal("the operation never ends")
+	for at, done := 1, false; !done; at++ {
+		for _, after := range []bool{false, true} {
+			restore()
+			runner := &faultyRunner{at: at, after: after}
+			err := operate(l, l.with(runner))
+			if done = err == nil; done {
+				break
+			}
+			if !errors.Is(err, errKilled) {
+				t.Fatalf("call %d: the failure was taken for another: %v", at, err)
+			}
+			l.check(operate(l, l.with(execRunner{})))
+			if got := describe(l); got != want {
+				t.Errorf("call %d (%q), after %v: got\n%s\nwant\n%s", at, runner.failed, after, got, want)
+			}
+			if left := leftovers(filepath.Join(l.runDir, "tmp")); len(left) > 0 {
+				t.Errorf("call %d: left behind: %q", at, left)
+			}
+			if !changes(runner.failed) {
+				break
 			}
 		}
 	}
+}
+
+// changes reports whether a git command changes more than objects and files of its own.
+func changes(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		return slices.Contains([]string{"update-ref", "symbolic-ref", "worktree", "init", "merge", "cherry-pick", "checkout-index"}, arg)
+	})
 }

@@ -49,7 +49,23 @@ type Workspace struct {
 	MergedAs  string    `json:"mergedAs,omitempty"`
 	Created   time.Time `json:"created"`
 
-	file string // of the record
+	file string // of the record, "" where that was stored elsewhere too
+}
+
+// recordFile is the file of the record.
+func (w *Workspace) recordFile() string {
+	if w.file != "" {
+		return w.file
+	}
+	return recordFile(filepath.Dir(filepath.Dir(w.Dir)), w.Path, w.Mode)
+}
+
+// privateGit is the git directory that a copy has to itself, "" for a worktree.
+func (w *Workspace) privateGit() string {
+	if w.Mode != Copy {
+		return ""
+	}
+	return strings.TrimSuffix(w.recordFile(), recordExt) + ".git"
 }
 
 // The directories of a run that this package uses.
@@ -133,7 +149,7 @@ func read(file string) (*Workspace, error) {
 }
 
 // save writes the record, in one step and durably.
-func (w *Workspace) save() error { return saveJSON(w.file, w) }
+func (w *Workspace) save() error { return saveJSON(w.recordFile(), w) }
 
 func saveJSON(file string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
@@ -159,6 +175,21 @@ func saveJSON(file string, v any) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// loadJSON reads what saveJSON wrote; a file that is not there leaves v as it is.
+func loadJSON(file string, v any) error {
+	data, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("%s cannot be read: %w", file, err)
+	}
+	return nil
 }
 
 func syncDir(dir string) error {

@@ -8,7 +8,7 @@ import (
 )
 
 // A Repo is a directory tree under git, open for use: a workspace that steps share, or
-// an isolated one.
+// an isolated one. It is for one goroutine.
 type Repo struct {
 	git    *Git
 	top    string   // absolute; where the tree begins and git runs
@@ -17,6 +17,7 @@ type Repo struct {
 	common string   // absolute: where branches and objects are
 	env    []string // what tells git where the git directory is
 	leave  []string // paths below top, with slashes, that are part of no snapshot
+	author []string // see identity; nil: not known yet
 }
 
 // Top returns the directory where the tree begins. Paths in changes are relative to it.
@@ -153,15 +154,19 @@ func (r *Repo) commitTree(ctx context.Context, tree, message string, parents ...
 // identity is the environment that makes flow the author, where neither the
 // repository nor the environment names one.
 func (r *Repo) identity(ctx context.Context) ([]string, error) {
+	if r.author != nil {
+		return r.author, nil
+	}
 	out, err := r.run(ctx, call{args: []string{"config", "--get-regexp", `^user\.(name|email)$`}})
 	if err != nil {
 		return nil, err
 	}
 	said := string(out.Stdout)
 	if strings.Contains(said, "user.name ") && strings.Contains(said, "user.email ") {
-		return nil, nil
+		r.author = []string{}
+		return r.author, nil
 	}
-	var env []string
+	env := []string{}
 	for _, who := range []string{"GIT_AUTHOR_", "GIT_COMMITTER_"} {
 		for _, v := range []string{who + "NAME=flow", who + "EMAIL=flow@localhost"} {
 			if name, _, _ := strings.Cut(v, "="); !has(r.git.environ, name) {
@@ -169,6 +174,7 @@ func (r *Repo) identity(ctx context.Context) ([]string, error) {
 			}
 		}
 	}
+	r.author = env
 	return env, nil
 }
 

@@ -1,0 +1,45 @@
+package workspace
+
+import (
+	"context"
+	"os"
+)
+
+// Remove removes a workspace with its branch and its record, unless something would be
+// lost by that: then it does nothing, and the status says what. Files that are ignored
+// do not count.
+func (g *Git) Remove(ctx context.Context, w *Workspace) (*Status, error) {
+	s, err := g.Status(ctx, w)
+	if err != nil || s.Lost != "" {
+		return s, err
+	}
+	if w.Mode != Copy {
+		if err := g.removeWorktree(ctx, w, s); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range []string{w.Dir, w.privateGit()} {
+		if dir == "" {
+			continue
+		}
+		if err := removeTree(dir); err != nil {
+			return nil, err
+		}
+	}
+	return s, os.RemoveAll(w.recordFile()) // last: with it, an interrupted removal is gone on with
+}
+
+func (g *Git) removeWorktree(ctx context.Context, w *Workspace, s *Status) error {
+	if _, err := os.Stat(w.Repo); err != nil {
+		return nil //nolint:nilerr // the branch is gone with the repository
+	}
+	repo, err := g.Open(ctx, w.Repo)
+	if err != nil {
+		return err
+	}
+	if err := repo.dropWorktree(ctx, w); err != nil || w.Branch == "" || s.tip == "" {
+		return err
+	}
+	_, err = repo.do(ctx, call{args: []string{"update-ref", "-d", branchRef(w.Branch), s.tip}})
+	return err
+}
