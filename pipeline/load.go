@@ -56,6 +56,12 @@ func Load(path string, o Options) (*Plan, []Warning, error) {
 	if size > len(src) {
 		return nil, nil, Errors{tooLarge(path, size, o.scale()*MaxFileBytes)}
 	}
+	return LoadText(path, src, o)
+}
+
+// LoadText is Load with the text of the file given, as an editor holds it before it is
+// saved.
+func LoadText(path string, src []byte, o Options) (*Plan, []Warning, error) {
 	if o.ReadFile == nil {
 		o.ReadFile = insideDirectory(filepath.Dir(path))
 	}
