@@ -78,6 +78,7 @@ type Executor struct {
 	recorder  *recorder
 	answers   *answers
 	git       *workspace.Git
+	merging   chan struct{} // holds a value while a merge is under way
 
 	// What an earlier process of the run left, for Restore's sake.
 	exits  map[string]proc.Record // by label: how processes ended when flow died
@@ -92,7 +93,7 @@ func New(c Config) (*Executor, error) {
 		Config: c, ledger: newLedger(), renderers: map[*pipeline.Plan]*pipeline.Renderer{},
 		frames: recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
-		answers:  newAnswers(c.Store, c.Logger), git: newGit(c),
+		answers:  newAnswers(c.Store, c.Logger), git: newGit(c), merging: make(chan struct{}, 1),
 	}
 	var errs []error
 	c.Plan.Each(func(_ string, p *pipeline.Plan) { errs = append(errs, x.admit(p)) })
@@ -232,6 +233,8 @@ func (a *attempt) single(ctx context.Context) (dag.Fact, error) {
 	switch {
 	case a.step.Kind == pipeline.KindRun:
 		return a.shell(ctx)
+	case a.step.Kind == pipeline.KindMerge:
+		return a.merge(ctx)
 	case a.isJudge():
 		return a.judge(ctx)
 	}
