@@ -27,6 +27,7 @@ func TestDocs(t *testing.T) {
 		"commands.md":  commandsPage(),
 		"events.md":    eventsPage(t),
 		"functions.md": functionsPage(),
+		"keys.md":      keysPage(t),
 		"simulate.md":  simulatePage(),
 	} {
 		file := filepath.Join("..", "..", "docs", name)
