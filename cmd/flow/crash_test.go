@@ -99,9 +99,16 @@ func newCrashRun(t *testing.T, id string) crashRun {
 func (r crashRun) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("flow", args...)
 	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "FLOW_STATE_DIR="+filepath.Join(r.dir, "state"), "HOME="+r.dir, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), "FLOW_STATE_DIR="+r.state(), "HOME="+r.dir+"-home", "GORACE=atexit_sleep_ms=0", "GITHUB_TOKEN=a-token-of-the-tests",
+		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@localhost", "GIT_CONFIG_GLOBAL=/dev/null")
+	if cache, err := os.UserCacheDir(); err == nil {
+		cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+cache) // for the go command
+	}
 	return cmd
 }
+
+// state is beside the directory that the run works in.
+func (r crashRun) state() string { return r.dir + "-state" }
 
 // kill starts flow and kills it after a while, unless it has ended by then.
 func (r crashRun) kill(t *testing.T, after time.Duration, args ...string) {
@@ -116,7 +123,7 @@ func (r crashRun) kill(t *testing.T, after time.Duration, args ...string) {
 }
 
 func (r crashRun) recorded() bool {
-	_, err := os.Stat(filepath.Join(r.dir, "state", "runs", r.id))
+	_, err := os.Stat(filepath.Join(r.state(), "runs", r.id))
 	return err == nil
 }
 
@@ -130,23 +137,29 @@ func (r crashRun) finish(t *testing.T, args ...string) {
 // result is what must not depend on crashes: the outputs and what each step said.
 func (r crashRun) result(t *testing.T) map[string]any {
 	t.Helper()
-	out, err := r.command("show", r.id, "-o", "json").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	var report struct {
-		Status  string         `json:"status"`
-		Outputs map[string]any `json:"outputs"`
-		Steps   map[string]any `json:"steps"`
+		Status  string
+		Outputs map[string]any
+		Steps   map[string]any
 	}
-	if err := json.Unmarshal(out, &report); err != nil {
-		t.Fatal(err)
-	}
+	r.show(t, &report)
 	edited, err := os.ReadFile(filepath.Join(r.dir, "right.txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return map[string]any{"status": report.Status, "outputs": report.Outputs, "edited": strings.Count(string(edited), "right") > 0, "steps": len(report.Steps)}
+}
+
+// show decodes the run's report into v.
+func (r crashRun) show(t *testing.T, v any) {
+	t.Helper()
+	out, err := r.command("show", r.id, "-o", "json").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(out, v); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // checkSessions reads what the simulated agents noted: one session for each agent

@@ -3,27 +3,24 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 )
 
-// TestExamples runs every example with simulated agents, as the README's first
-// command does, in an empty directory.
+// TestExamples runs every example with simulated agents, in a small repository, with every
+// question answered beforehand.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "pipelines", "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no examples (%v)", err)
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d examples (%v)", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			path, err := filepath.Abs(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r := crashRun{dir: t.TempDir(), id: "example"}
-			out, err := r.command("run", path, "--simulate", "--run-id", r.id, "-o", "json").Output()
+			r := seeded(t, "example")
+			out, err := r.command("run", absolute(t, file), "--simulate", "--yes", "--run-id", r.id, "-o", "json").Output()
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
@@ -39,6 +36,73 @@ func TestExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestFirstExample runs what the README shows first in a directory with nothing in it.
+func TestFirstExample(t *testing.T) {
+	r := crashRun{dir: t.TempDir(), id: "first"}
+	r.finish(t, "run", absolute(t, filepath.Join("..", "..", "examples", "pipelines", "analyze-edit-review.yaml")), "--simulate", "--run-id", r.id)
+}
+
+func absolute(t *testing.T, file string) string {
+	t.Helper()
+	path, err := filepath.Abs(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// seeded returns a run in a repository with two Go packages, some pages and two
+// commits, whose origin is beside it. The state is not in the repository.
+func seeded(t *testing.T, id string) crashRun {
+	t.Helper()
+	r := crashRun{dir: filepath.Join(t.TempDir(), "repository"), id: id}
+	for name, text := range map[string]string{
+		"go.mod":           "module seed\n\ngo 1.24\n",
+		"README.md":        "# Seed\n",
+		"docs/page.md":     "# A page\n\nOne returns two.\n",
+		"issues.json":      `[{"number": 1, "title": "It crashes"}, {"number": 2, "title": "Colours", "body": "Please."}]`,
+		"pkg/a/a.go":       "// Package a counts.\npackage a\n\n// One is one.\nfunc One() int { return 1 }\n",
+		"pkg/a/a_test.go":  "package a\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tif One() != 1 {\n\t\tt.Fatal(One())\n\t}\n}\n",
+		"pkg/b/b.go":       "// Package b counts on.\npackage b\n\n// Two is two.\nfunc Two() int { return 2 }\n",
+		"../origin/.empty": "",
+	} {
+		file := filepath.Join(r.dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.git(t, "init", "-q", "--bare", "../origin")
+	r.git(t, "init", "-q", "-b", "main")
+	r.git(t, "remote", "add", "origin", "../origin")
+	r.git(t, "add", "-A")
+	r.git(t, "commit", "-qm", "Count")
+	r.git(t, "commit", "-q", "--allow-empty", "-m", "Think")
+	return r
+}
+
+func (r crashRun) git(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := r.command()
+	cmd.Path, cmd.Args, cmd.Err = gitPath(t), append([]string{"git"}, args...), nil
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v\n%s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func gitPath(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("git")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
