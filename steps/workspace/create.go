@@ -154,7 +154,9 @@ func branchRef(branch string) string { return "refs/heads/" + branch }
 // addWorktree makes the branch and the worktree anew: a worktree that was not made to
 // its end holds nothing.
 func (r *Repo) addWorktree(ctx context.Context, w *Workspace) error {
-	if err := r.dropWorktree(ctx, w); err != nil {
+	r.git.trees.Lock()
+	defer r.git.trees.Unlock()
+	if err := r.removeWorktree(ctx, w); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(w.Dir), 0o700); err != nil {
@@ -181,6 +183,12 @@ func (r *Repo) addWorktree(ctx context.Context, w *Workspace) error {
 
 // dropWorktree removes a worktree with what is in it, and what git knows of it.
 func (r *Repo) dropWorktree(ctx context.Context, w *Workspace) error {
+	r.git.trees.Lock()
+	defer r.git.trees.Unlock()
+	return r.removeWorktree(ctx, w)
+}
+
+func (r *Repo) removeWorktree(ctx context.Context, w *Workspace) error {
 	// Twice --force: it is locked. It may also be unknown, which is just as well.
 	if _, err := r.run(ctx, call{args: []string{"worktree", "remove", "--force", "--force", "--", w.Dir}}); err != nil {
 		return err
