@@ -41,17 +41,16 @@ func (a *attempt) succeeded() dag.Fact {
 
 // failed is the fact of a failed attempt, final or to be tried again.
 func (a *attempt) failed(p *agents.Problem) dag.Fact {
+	f := dag.Fact{Kind: dag.Failed, Cause: string(p.Cause)}
+	a.result.Next = nil
+	a.follow(&f, p)
+	return a.failure(f, p)
+}
+
+// failure completes the fact of a failed attempt.
+func (a *attempt) failure(f dag.Fact, p *agents.Problem) dag.Fact {
 	a.result.Error, a.result.Cause, a.result.Hint = head(p.Message, messageMax), string(p.Cause), p.Hint
-	f := dag.Fact{Kind: dag.Failed, Reason: a.result.Error, Cause: string(p.Cause), Result: a.charged()}
-	failures := a.x.ledger.get(a.task.Path).failures
-	if failures >= a.step.Retry.Max || !retried(p.Cause, a.step.Retry.On) {
-		f.Final = true
-		return f
-	}
-	f.RetryAt = a.x.Now().Add(backoff(time.Duration(a.step.Retry.Backoff), failures))
-	if p.RetryAfter.After(f.RetryAt) {
-		f.RetryAt = p.RetryAfter
-	}
+	f.Reason, f.Result = a.result.Error, a.charged()
 	return f
 }
 
@@ -69,9 +68,7 @@ func head(s string, limit int) string {
 // refused is the fact of an attempt that could not even begin: a template or the
 // configuration is wrong, and trying again would not help, whatever `retry` says.
 func (a *attempt) refused(p *agents.Problem) dag.Fact {
-	f := a.failed(p)
-	f.Final, f.RetryAt = true, time.Time{}
-	return f
+	return a.failure(dag.Fact{Kind: dag.Failed, Cause: string(p.Cause), Final: true}, p)
 }
 
 // stopped is the fact of an attempt that was cancelled.

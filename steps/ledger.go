@@ -38,6 +38,12 @@ type account struct {
 	// answered is the result of an attempt whose agent had finished, nil if there is
 	// nothing to take over.
 	answered *Result
+	// agent is the profile that the step is on, "" for its own; fellBack says that it
+	// stands in for another one. next and failed are of the latest attempt, if it failed.
+	agent    string
+	fellBack bool
+	next     *Next
+	failed   *Result
 
 	usage      *agents.Usage // these three add up over all attempts with a result
 	costUSD    *float64
@@ -67,13 +73,15 @@ func (l *ledger) note(f dag.Fact) error {
 		a.begin(f, result)
 		return nil
 	case dag.Reopened:
-		a.failures = 0
+		a.reopen()
 	case dag.Failed:
-		a.failures++
-		a.question = nil
+		if result.Next == nil {
+			a.failures++
+		}
+		a.failed, a.question = &result, nil
 	case dag.Succeeded:
 		l.ends++
-		a.succeeded, a.question = l.ends, nil
+		a.succeeded, a.question, a.failed = l.ends, nil, nil
 	default:
 	}
 	if len(f.Result) > 0 && a.attempt > 0 {
@@ -107,6 +115,15 @@ func (a *account) begin(f dag.Fact, r Result) {
 	}
 }
 
+// reopen gives the step a fresh start: once all agents that could take over have
+// failed, the first one has another chance.
+func (a *account) reopen() {
+	a.failures, a.next = 0, nil
+	if a.fellBack && a.failed != nil {
+		a.agent, a.fellBack, a.session, a.held, a.answered = "", false, "", "", nil
+	}
+}
+
 func (l *ledger) settle(a *account, attempt int, r Result) {
 	if a.attempt == attempt { // not one that was refused before it began
 		a.open = nil
@@ -124,6 +141,12 @@ func (l *ledger) settle(a *account, attempt int, r Result) {
 		a.answered = &r
 	}
 	a.cause = agents.Cause(r.Cause)
+	a.next = r.Next
+	if a.next != nil && a.next.Agent != "" {
+		a.agent, a.fellBack, a.session, a.held = a.next.Agent, true, "", ""
+	} else if r.Agent != "" {
+		a.agent = r.Agent
+	}
 	a.usage, a.costUSD, a.durationMS = r.Usage, r.CostUSD, r.DurationMS
 }
 

@@ -4,8 +4,10 @@ import "flow/agents"
 
 // The subtypes of the system events that flow itself reports about an attempt.
 const (
-	noticeCheck  = "check"
-	noticePolicy = "policy"
+	noticeCheck    = "check"
+	noticePolicy   = "policy"
+	noticeLimit    = "limit"
+	noticeFallback = "fallback"
 )
 
 // notice records an event of flow's own about the attempt: something that its agent did

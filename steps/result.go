@@ -49,6 +49,8 @@ type Result struct {
 	Files     Content    `json:"files,omitzero"`   // that changed: a JSON list of workspace.FileChange
 	Diff      Content    `json:"diff,omitzero"`    // kept where a template wants it
 
+	Next *Next `json:"next,omitempty"` // of a failed attempt: how it goes on, where `retry` does not decide
+
 	Error string `json:"error,omitempty"`
 	Cause string `json:"cause,omitempty"`
 	Hint  string `json:"hint,omitempty"`

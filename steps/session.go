@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +40,11 @@ const (
 // this one is gone on with where it can be of use; otherwise the step's own
 // `session` decides.
 func (a *attempt) plan(prompt string) (turnPlan, *agents.Problem) {
+	prompt, err := a.asked(prompt)
+	lesson, err2 := a.lesson()
+	if err := errors.Join(err, err2); err != nil {
+		return turnPlan{}, configProblem(err)
+	}
 	fresh, problem := a.fresh(prompt)
 	if problem != nil {
 		return turnPlan{}, problem
@@ -52,7 +58,7 @@ func (a *attempt) plan(prompt string) (turnPlan, *agents.Problem) {
 		p.session.Spent = fresh.session.Spent
 	}
 	if a.held == before.session {
-		p.prompt = continuePrompt
+		p.prompt = continuePrompt + lesson
 	}
 	if before.session == fresh.session.ID { // another step's context must not be lost silently
 		p.fallback = nil
@@ -64,7 +70,7 @@ func (a *attempt) plan(prompt string) (turnPlan, *agents.Problem) {
 func (a *attempt) fresh(prompt string) (turnPlan, *agents.Problem) {
 	p := turnPlan{prompt: prompt, session: a.newSession()}
 	mode := a.step.Session.Mode
-	if mode == pipeline.SessionNew {
+	if mode == pipeline.SessionNew || a.fellBack() { // sessions do not pass from agent to agent
 		return p, nil
 	}
 	id, problem := a.source()

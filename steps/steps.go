@@ -190,6 +190,7 @@ func (a *attempt) prepare() (err error) {
 	if a.frame, err = a.x.frameOf(a.task.Around); err != nil {
 		return err
 	}
+	a.step = a.onAgent()
 	if a.isolated, err = surrounding(a.task.Around); err != nil {
 		return err
 	}

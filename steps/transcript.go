@@ -18,8 +18,13 @@ func (a *attempt) transcript(id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	return a.transcriptOf(step)
+}
+
+// transcriptOf is the transcript of the attempts of one node.
+func (a *attempt) transcriptOf(step string) (string, error) {
 	var t transcript
-	err = a.x.Events(func(line []byte) error {
+	err := a.x.Events(func(line []byte) error {
 		if !bytes.Contains(line, []byte(step)) {
 			return nil // cheaper than reading it
 		}
