@@ -32,3 +32,16 @@ func agentSteps(s *pipeline.Step) (all []*pipeline.Step) {
 	}
 	return all
 }
+
+// eachAgent is eachAgentStep with every agent that may work on a step: the copies of
+// those that take over begin a session of their own.
+func eachAgent(p *pipeline.Plan, f func(q *pipeline.Plan, path string, s *pipeline.Step)) {
+	eachAgentStep(p, func(q *pipeline.Plan, path string, s *pipeline.Step) {
+		f(q, path, s)
+		for _, name := range fallbacks(q, s.Agent)[1:] {
+			other := *s
+			other.Agent, other.Session = name, pipeline.Session{}
+			f(q, path, &other)
+		}
+	})
+}

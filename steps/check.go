@@ -24,7 +24,7 @@ func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors
 		why  string
 	}
 	seen := map[mistake]bool{}
-	eachAgentStep(p, func(p *pipeline.Plan, path string, s *pipeline.Step) {
+	eachAgent(p, func(p *pipeline.Plan, path string, s *pipeline.Step) {
 		profile := p.Agents[s.Agent]
 		adapter := adapters[profile.Use]
 		if adapter == nil { // the language has refused an unknown agent
@@ -113,19 +113,30 @@ type PreflightError struct{ Problems []string }
 func (e *PreflightError) Error() string { return strings.Join(e.Problems, "\n") }
 
 // Preflight finds out whether every agent that the plan uses can be started, with
-// relative commands taken from workspace.
-func Preflight(p *pipeline.Plan, adapters map[string]agents.Adapter, workspace string) error {
+// relative commands taken from workspace. The warnings are about agents that a step can
+// do without: it has others to fall back on.
+func Preflight(p *pipeline.Plan, adapters map[string]agents.Adapter, workspace string) (warnings []string, err error) {
 	var problems []string
 	eachAgentStep(p, func(p *pipeline.Plan, _ string, s *pipeline.Step) {
-		if problem := preflight(p.Agents[s.Agent], adapters, workspace); problem != "" {
-			problems = append(problems, problem)
+		chain := fallbacks(p, s.Agent)
+		var missing []string
+		for _, name := range chain {
+			if problem := preflight(p.Agents[name], adapters, workspace); problem != "" {
+				missing = append(missing, problem)
+			}
+		}
+		if len(missing) == len(chain) {
+			problems = append(problems, missing...)
+		} else {
+			warnings = append(warnings, missing...)
 		}
 	})
-	if len(problems) == 0 {
-		return nil
-	}
+	slices.Sort(warnings)
 	slices.Sort(problems)
-	return &PreflightError{Problems: slices.Compact(problems)}
+	if len(problems) > 0 {
+		err = &PreflightError{Problems: slices.Compact(problems)}
+	}
+	return slices.Compact(warnings), err
 }
 
 // preflight says why the agent of a profile cannot be started, "" if it can.

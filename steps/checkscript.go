@@ -32,6 +32,8 @@ func (a *attempt) checked(ctx context.Context, out agents.Outcome) (*turnPlan, d
 		fact, err := a.finished(ctx)
 		return nil, fact, err
 	case a.checks >= a.step.Check.Max || out.SessionID == "":
+		// What comes next begins with the check, if what it says may then go back.
+		a.result.Answered = a.step.Check.Max > 0 && out.SessionID != ""
 		fact, err := a.unfinished(a.checkProblem(failure.why))
 		return nil, fact, err
 	}

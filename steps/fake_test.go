@@ -421,7 +421,7 @@ func (w *world) executor() *Executor {
 	w.t.Helper()
 	c := w.config
 	c.RunID, c.Plan, c.Store, c.Launcher, c.Events = "run1", w.plan, w.store, w, w.store.Events
-	c.Adapters = map[string]agents.Adapter{"fake": w.agent}
+	c.Adapters = map[string]agents.Adapter{"fake": w.agent, "other": w.agent}
 	c.Now, c.Logger = time.Now, hclog.NewNullLogger()
 	if c.Workspace == "" {
 		c.Workspace = w.t.TempDir()

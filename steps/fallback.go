@@ -130,8 +130,8 @@ func fallbacks(p *pipeline.Plan, agent string) []string {
 // before this one fell back on, or that the session belongs to which it goes on in.
 func (a *attempt) onAgent() *pipeline.Step {
 	name := a.x.ledger.get(a.task.Path).agent
-	if source, err := DecodeResult(a.task.Inputs[a.step.Session.Step].Result); name == "" && err == nil && source.Use != a.profile().Use {
-		name = source.Agent
+	if name == "" && a.step.Session.Mode != pipeline.SessionNew {
+		name = a.agentOfSession()
 	}
 	_, known := a.frame.plan.Agents[name]
 	if !known || name == a.step.Agent || a.step.Kind != pipeline.KindPrompt {
@@ -140,6 +140,19 @@ func (a *attempt) onAgent() *pipeline.Step {
 	step := *a.step
 	step.Agent = name
 	return &step
+}
+
+// agentOfSession is the agent of the session that the step goes on in or branches, should
+// that be another one than the step's.
+func (a *attempt) agentOfSession() string {
+	if a.step.Session.Step == a.step.ID {
+		return a.accountBefore().agent
+	}
+	source, err := DecodeResult(a.task.Inputs[a.step.Session.Step].Result)
+	if err != nil || source.Use == a.profile().Use {
+		return ""
+	}
+	return source.Agent
 }
 
 // fellBack reports whether the step's agent stands in for another one.

@@ -82,6 +82,8 @@ func (l *ledger) note(f dag.Fact) error {
 	case dag.Succeeded:
 		l.ends++
 		a.succeeded, a.question, a.failed = l.ends, nil, nil
+	case dag.Stopped:
+		a.failed = nil
 	default:
 	}
 	if len(f.Result) > 0 && a.attempt > 0 {

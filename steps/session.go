@@ -103,7 +103,7 @@ func (a *attempt) newSession() agents.Session {
 func (a *attempt) source() (string, *agents.Problem) {
 	id := a.step.Session.Step
 	if id == a.step.ID {
-		return a.sourceBefore(), nil
+		return a.accountBefore().session, nil
 	}
 	r, err := DecodeResult(a.task.Inputs[id].Result)
 	if err == nil && r.Session != "" {
@@ -116,9 +116,9 @@ func (a *attempt) source() (string, *agents.Problem) {
 	}
 }
 
-// sourceBefore is the step's own session of the latest round before this one that had
-// one, "" in the first.
-func (a *attempt) sourceBefore() string {
+// accountBefore is the step's own account of the latest round before this one that left
+// a session, zero in the first.
+func (a *attempt) accountBefore() account {
 	for _, e := range slices.Backward(a.task.Around) {
 		if e.Form != dag.Loop {
 			continue
@@ -127,12 +127,12 @@ func (a *attempt) sourceBefore() string {
 		for round := e.Index - 1; round > 0; round-- {
 			before := a.x.ledger.get(roundPath(e.Path, round) + rest)
 			if before.session != "" && !spoiled(before.cause) {
-				return before.session
+				return before
 			}
 		}
 		break
 	}
-	return ""
+	return account{}
 }
 
 func roundPath(loop string, round int) string { return loop + "." + strconv.Itoa(round) }

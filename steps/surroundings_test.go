@@ -344,7 +344,7 @@ func TestPreflight(t *testing.T) {
 	for _, name := range []string{"sh", "c", "b", "a", "a"} {
 		plan.Steps = append(plan.Steps, ask(name, func(s *pipeline.Step) { s.Agent = name }))
 	}
-	err := Preflight(plan, adapters, ".")
+	_, err := Preflight(plan, adapters, ".")
 	want := strings.Join([]string{
 		`agent a cannot be started: exec: "no-such-agent": executable file not found in $PATH`,
 		`hint: install it; or try the pipeline with --simulate`,
@@ -357,8 +357,16 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("got:\n%v\nwant:\n%s", err, want)
 	}
 	plan.Steps = plan.Steps[:1]
-	if err := Preflight(plan, adapters, "."); err != nil {
-		t.Error(err)
+	if warnings, err := Preflight(plan, adapters, "."); err != nil || len(warnings) > 0 {
+		t.Error(warnings, err)
+	}
+	// An agent that others can take the place of may be missing, and so may one of these.
+	plan.Agents["sh"] = pipeline.Profile{Name: "sh", Use: "fake", Command: []string{"sh"}, Fallback: []string{"a"}}
+	plan.Agents["b"] = pipeline.Profile{Name: "b", Use: "fake", Command: []string{"/no/such"}, Fallback: []string{"sh"}}
+	plan.Steps[0].Agent = "b"
+	warnings, err := Preflight(plan, adapters, ".")
+	if err != nil || len(warnings) != 2 || !strings.HasPrefix(warnings[0], "agent a cannot be started") || !strings.HasPrefix(warnings[1], "agent b cannot be started") {
+		t.Errorf("warnings %q, error %v", warnings, err)
 	}
 }
 

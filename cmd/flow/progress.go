@@ -82,8 +82,8 @@ func (p *progress) fact(f dag.Fact) {
 		p.step("✔", f.Path, strings.Join(append([]string{"done"}, spent(f)...), "  "))
 	case dag.Failed:
 		text := "failed: " + f.Reason
-		if !f.Final {
-			text += fmt.Sprintf("; next attempt in %s", f.RetryAt.Sub(p.now()).Round(100*time.Millisecond))
+		if wait := f.RetryAt.Sub(p.now()).Round(100 * time.Millisecond); !f.Final {
+			text += fmt.Sprintf("; next attempt in %s", max(0, wait))
 		}
 		p.step("✘", f.Path, text)
 	case dag.Skipped:

@@ -80,7 +80,7 @@ func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
 		return err
 	}
 	if !e.run.Header().Simulated {
-		if err := steps.Preflight(e.plan, adapters(), e.run.Header().Workspace); err != nil {
+		if err := e.preflight(e.plan, e.run.Header().Workspace); err != nil {
 			return err
 		}
 	}

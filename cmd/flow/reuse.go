@@ -89,7 +89,7 @@ func (a *app) begin(b beginning) error {
 		return err
 	}
 	if !b.flags.simulate {
-		if err := steps.Preflight(b.plan, adapters(), b.workspace); err != nil {
+		if err := a.preflight(b.plan, b.workspace); err != nil {
 			return err
 		}
 	}
