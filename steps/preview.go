@@ -111,7 +111,7 @@ func NewPreview(c PreviewConfig) (*Preview, error) {
 		return nil, err
 	}
 	return &Preview{
-		Name: c.Plan.Name, Workspace: c.Workspace, Inputs: c.Inputs, Secrets: c.Plan.Secrets,
+		Name: c.Plan.Name, Workspace: c.Workspace, Inputs: c.Inputs, Secrets: c.Plan.AllSecrets(),
 		Limit: c.Plan.Limit, Budget: c.Plan.Budget, Steps: steps, Turns: turns,
 	}, nil
 }
@@ -241,7 +241,7 @@ func (t texts) modifiers() {
 		p.Artifacts = append(p.Artifacts, t.text(&a))
 	}
 	for _, one := range t.v.variables(s) {
-		if !slices.Contains(p.Env, one.Name) {
+		if process := s.Run != nil || len(s.Profiles()) > 0; process && !slices.Contains(p.Env, one.Name) {
 			p.Env = append(p.Env, one.Name)
 		}
 	}
@@ -262,20 +262,27 @@ func (t texts) condition(x *pipeline.Text) {
 
 func (t texts) foreach(f *pipeline.Foreach) *PreviewForeach {
 	out := &PreviewForeach{List: string(f.Items), MaxParallel: f.MaxParallel}
-	var value any
-	var err error
 	if f.List != nil {
 		out.List = f.List.Expression()
-		value, _, err = t.v.renderer.PreviewValue(*f.List, t.data)
-	} else {
-		value, err = pipeline.DecodeJSON(f.Items)
 	}
+	items, known, err := t.items(f)
 	t.problem(err)
-	if items, ok := value.([]any); ok {
-		n := len(items)
+	if n := len(items); known {
 		out.Count = &n
 	}
 	return out
+}
+
+// items is the list of a `foreach`, if it is known.
+func (t texts) items(f *pipeline.Foreach) (items []any, known bool, err error) {
+	if f.List == nil {
+		return items, true, json.Unmarshal(f.Items, &items)
+	}
+	if _, known, err = t.v.renderer.PreviewValue(*f.List, t.data); !known || err != nil {
+		return nil, false, err
+	}
+	items, err = t.v.renderer.List(*f.List, t.data)
+	return items, err == nil, err
 }
 
 // work previews what the step itself does.

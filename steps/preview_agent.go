@@ -19,12 +19,22 @@ type PreviewAgent struct {
 	Command []string `json:"command"`         // the prompt goes to its standard input
 	Env     []string `json:"env,omitempty"`   // names of the variables that the agent itself is given
 	// Sandbox and Approval are what holds, given or by default.
-	Sandbox  string   `json:"sandbox"`
-	Approval string   `json:"approval,omitempty"` // "": edits of files pass within the sandbox
-	Fallback []string `json:"fallback,omitempty"`
-	MaxTurns int      `json:"maxTurns,omitempty"`
-	MaxCost  float64  `json:"maxCostUsd,omitempty"`
-	Problem  string   `json:"problem,omitempty"` // why the agent refuses
+	Sandbox  string        `json:"sandbox"`
+	Approval string        `json:"approval,omitempty"` // "": edits of files pass within the sandbox
+	Fallback []string      `json:"fallback,omitempty"`
+	Rules    []PreviewRule `json:"rules,omitempty"`
+	MaxTurns int           `json:"maxTurns,omitempty"`
+	MaxCost  float64       `json:"maxCostUsd,omitempty"`
+	Problem  string        `json:"problem,omitempty"` // why the agent refuses
+}
+
+// A PreviewRule is one rule on tools, and who keeps it.
+type PreviewRule struct {
+	Rule  string `json:"rule"`            // "deny shell(rm *)", or "default deny"
+	Where string `json:"where,omitempty"` // file:line:col
+	// Kept is `enforced` where the agent itself refuses a call before it runs, and
+	// `detected` where flow sees the call and ends the agent.
+	Kept string `json:"kept"`
 }
 
 const choiceRace = "race"
@@ -82,6 +92,7 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 	if len(a.Command) == 0 {
 		a.Command = []string{adapter.Info().Executable}
 	}
+	a.Rules = previewRules(adapter, req)
 	cmd, err := adapter.Command(req)
 	if err != nil {
 		a.Problem = err.Error()
@@ -92,6 +103,30 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 		a.Env = append(a.Env, name)
 	}
 	return a
+}
+
+// previewRules says of every rule of a request who keeps it.
+func previewRules(adapter agents.Adapter, req agents.Request) []PreviewRule {
+	var all []PreviewRule
+	for _, r := range req.Rules {
+		text := r.Effect + " " + r.Tool
+		if r.Pattern != "" {
+			text += "(" + r.Pattern + ")"
+		}
+		all = append(all, PreviewRule{Rule: text, Where: r.Where, Kept: ruleEnforcement(adapter, req, &r)})
+	}
+	if req.RuleDefault != "" {
+		all = append(all, PreviewRule{Rule: "default " + req.RuleDefault, Kept: ruleEnforcement(adapter, req, nil)})
+	}
+	return all
+}
+
+// ruleEnforcement says who keeps a rule of a request, its default for nil.
+func ruleEnforcement(adapter agents.Adapter, req agents.Request, rule *agents.Rule) string {
+	if e, ok := adapter.(agents.Enforcer); ok && e.Enforces(req, rule) {
+		return "enforced"
+	}
+	return "detected"
 }
 
 // sessionNames puts words in the place of the sessions that checkedSession made up.

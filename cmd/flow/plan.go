@@ -141,7 +141,6 @@ func (w preview) step(s *steps.PreviewStep) {
 	if len(s.Steps) > 0 {
 		w.indent += "  "
 		w.steps(s.Steps)
-		w.line("")
 	}
 }
 
@@ -216,6 +215,9 @@ func (w preview) agent(a steps.PreviewAgent) {
 	}
 	w.field(map[bool]string{true: "judge", false: "agent"}[a.Judge], strings.Join(parts, ", "))
 	w.field("command", commandLine(a.Command))
+	for _, r := range a.Rules {
+		w.field("rule", r.Rule+": "+r.Kept)
+	}
 	w.field("problem", a.Problem)
 }
 

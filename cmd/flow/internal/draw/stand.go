@@ -49,24 +49,24 @@ func (n *Node) stand(own, within []string) {
 	n.Status = gravest(own)
 	switch {
 	case len(own) > 1:
-		n.Count = fmt.Sprintf("%d/%d", well(own), len(own))
+		n.Count = fmt.Sprintf("%d/%d", count(own, dag.OK), len(own))
 	case len(within) == 0 || n.many == "":
 	case n.many == rounds:
 		n.Count = fmt.Sprintf("round %d/%d", len(within), n.max)
 	default:
-		n.Count = fmt.Sprintf("%d/%d %s", well(within), len(within), n.many)
+		n.Count = fmt.Sprintf("%d/%d %s", count(within, dag.OK, dag.SkippedStep), len(within), n.many) // an item that was skipped is none that is missing
 	}
 }
 
-// well counts those that ended well: a skipped item is none that is missing.
-func well(statuses []string) int {
-	count := 0
+// count is how many of the statuses are one of those wanted.
+func count(statuses []string, wanted ...dag.Status) int {
+	n := 0
 	for _, s := range statuses {
-		if s == string(dag.OK) || s == string(dag.SkippedStep) {
-			count++
+		if slices.Contains(wanted, dag.Status(s)) {
+			n++
 		}
 	}
-	return count
+	return n
 }
 
 // gravest returns the status that says most about a set of steps.
