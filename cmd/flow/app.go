@@ -70,7 +70,7 @@ func (a *app) root() *cobra.Command {
 		return usageError{fmt.Errorf("%w\nhint: flow %s --help lists the flags", err, cmd.Name())}
 	})
 	root.AddCommand(
-		a.runCommand(), a.resumeCommand(), a.approveCommand(), a.rerunCommand(),
+		a.initCommand(), a.runCommand(), a.resumeCommand(), a.approveCommand(), a.rerunCommand(),
 		a.validateCommand(), a.planCommand(), a.graphCommand(), a.lspCommand(), a.schemaCommand(),
 		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(),
 		a.agentsCommand(), a.translateCommand(), a.versionCommand(),
