@@ -74,8 +74,6 @@ func (a *app) root() *cobra.Command {
 		a.validateCommand(), a.planCommand(), a.graphCommand(), a.lspCommand(), a.schemaCommand(),
 		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(),
 		a.agentsCommand(), a.translateCommand(), a.versionCommand(),
-		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(),
-		a.agentsCommand(), a.translateCommand(), a.versionCommand(),
 	)
 	return root
 }

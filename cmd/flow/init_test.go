@@ -37,7 +37,9 @@ func TestStarters(t *testing.T) {
 				if err != nil {
 					t.Fatalf("%v\n%s", err, stderr.Bytes())
 				}
-				var got struct{ Outputs map[string]any }
+				var got struct {
+					Outputs map[string]any `json:"outputs"`
+				}
 				if err := json.Unmarshal(out, &got); err != nil || len(got.Outputs) == 0 {
 					t.Errorf("%v: %s", err, out)
 				}
