@@ -14,14 +14,15 @@ import (
 // A Preview says what a run of a plan would do, as far as that is known before it.
 // Nothing in it holds a secret: of the environment there are only names.
 type Preview struct {
-	Name      string           `json:"name"`
-	Workspace string           `json:"workspace"`
-	Inputs    map[string]any   `json:"inputs"`
-	Secrets   []string         `json:"secrets,omitempty"` // names that must be set
-	Limit     int              `json:"concurrency,omitempty"`
-	Budget    *pipeline.Budget `json:"budget,omitempty"`
-	Steps     []*PreviewStep   `json:"steps"`
-	Turns     Turns            `json:"agentTurns"`
+	Name      string            `json:"name"`
+	Workspace string            `json:"workspace"`
+	Inputs    map[string]any    `json:"inputs"`
+	Secrets   []string          `json:"secrets,omitempty"` // names that must be set
+	Limit     int               `json:"concurrency,omitempty"`
+	Budget    *pipeline.Budget  `json:"budget,omitempty"`
+	OnLimit   *pipeline.OnLimit `json:"onLimit,omitempty"` // nil: a usage limit fails the step
+	Steps     []*PreviewStep    `json:"steps"`
+	Turns     Turns             `json:"agentTurns"`
 }
 
 // A PreviewStep is one step of a Preview. Texts are as pipeline.Renderer.Preview shows
@@ -112,7 +113,7 @@ func NewPreview(c PreviewConfig) (*Preview, error) {
 	}
 	return &Preview{
 		Name: c.Plan.Name, Workspace: c.Workspace, Inputs: c.Inputs, Secrets: c.Plan.AllSecrets(),
-		Limit: c.Plan.Limit, Budget: c.Plan.Budget, Steps: steps, Turns: turns,
+		Limit: c.Plan.Limit, Budget: c.Plan.Budget, OnLimit: c.Plan.OnLimit, Steps: steps, Turns: turns,
 	}, nil
 }
 

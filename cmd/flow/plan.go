@@ -73,6 +73,11 @@ func printPreview(b *bytes.Buffer, p *steps.Preview) {
 	w.field("inputs", assignments(p.Inputs))
 	w.field("secrets", strings.Join(p.Secrets, " "))
 	w.field("budget", budgetText(p.Budget))
+	if l := p.OnLimit; l != nil && l.Wait > 0 {
+		w.field("on limit", "wait up to "+l.Wait.String()+map[bool]string{true: ", then fallback"}[l.Fallback])
+	} else if l != nil && l.Fallback {
+		w.field("on limit", "fallback")
+	}
 	if p.Limit > 0 {
 		w.field("at once", plural(p.Limit, "step"))
 	}

@@ -416,9 +416,10 @@ func FuzzPlace(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+	before := newDoc(uri, review, nil)
 	f.Fuzz(func(t *testing.T, text string, line, character int) {
 		s := &server{language: language, functions: pipeline.Functions(), docs: map[string]*doc{}}
-		d := newDoc(uri, text, newDoc(uri, review, nil))
+		d := newDoc(uri, text, before)
 		s.docs[uri] = d
 		params, err := json.Marshal(positionParams{document{URI: uri}, position{line, character}})
 		if err != nil {

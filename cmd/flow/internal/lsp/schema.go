@@ -3,7 +3,6 @@ package lsp
 import (
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -75,10 +74,8 @@ func (s *schema) child(key string) *schema {
 	if p := s.Properties[key]; p != nil {
 		return p
 	}
-	for _, pattern := range slices.Sorted(maps.Keys(s.PatternProperties)) {
-		if re, err := regexp.Compile(pattern); err == nil && re.MatchString(key) {
-			return s.PatternProperties[pattern]
-		}
+	if patterns := slices.Sorted(maps.Keys(s.PatternProperties)); len(patterns) > 0 {
+		return s.PatternProperties[patterns[0]] // the language has one at most, and reports a name that breaks it
 	}
 	return s.AdditionalProperties
 }
