@@ -24,9 +24,9 @@ const maxArg = 128 << 10
 // file, hook, CLAUDE.md or MCP server of the user or of the repository is loaded:
 // headless mode would run those of the repository without asking for trust.
 //
-// A prompt may name files as @path, and the CLI reads them without any permission.
-// That is left to the author of the prompt; whoever puts foreign text into one has
-// to fence it.
+// A prompt is text: the CLI would take it for a command when it begins with "/", and
+// would read the files that it names as @path, without any permission. The environment
+// switches the latter off, and neutral keeps the former away.
 func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	if err := refuse(r); err != nil {
 		return agents.Command{}, err
@@ -167,11 +167,14 @@ func systemPrompt(r agents.Request) ([]string, []agents.File) {
 
 // environment keeps the CLI quiet and short of breath: no telemetry, no update, no
 // work that outlives the turn, and few retries of its own (the default of ten
-// takes three minutes to report a wrong key), because flow retries too.
+// takes three minutes to report a wrong key), because flow retries too. And it makes
+// words of a prompt mere words: @path reads no file, ultrathink costs no thoughts.
 func environment() []string {
 	return []string{
 		"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1",
+		"CLAUDE_CODE_DISABLE_FILE_MENTIONS=1",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
+		"CLAUDE_CODE_DISABLE_ULTRATHINK=1",
 		"CLAUDE_CODE_MAX_RETRIES=3",
 		"DISABLE_AUTOUPDATER=1",
 		"DISABLE_TELEMETRY=1",

@@ -132,7 +132,7 @@ func TestCommandEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1", "CLAUDE_CODE_MAX_RETRIES=3", "DISABLE_TELEMETRY=1"} {
+	for _, want := range []string{"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1", "CLAUDE_CODE_DISABLE_FILE_MENTIONS=1", "CLAUDE_CODE_DISABLE_ULTRATHINK=1", "CLAUDE_CODE_MAX_RETRIES=3", "DISABLE_TELEMETRY=1"} {
 		if !slices.Contains(c.Env, want) {
 			t.Errorf("environment lacks %s: %q", want, c.Env)
 		}

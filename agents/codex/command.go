@@ -18,9 +18,9 @@ const schemaFile = "output-schema.json"
 //
 // A turn is hermetic unless Request.Inherit: without the user's config.toml (and so
 // without a model provider or MCP server of their own), execpolicy rules, hooks, the
-// list of skills, and the project's AGENTS.md. Three things codex cannot be told to
-// leave out: the login and the AGENTS.md in CODEX_HOME, and a skill that the prompt
-// names as `$skill`.
+// list of skills, and the project's AGENTS.md. Two things codex cannot be told to
+// leave out: the login and the AGENTS.md in CODEX_HOME. With or without Inherit the
+// prompt is text: a `$name` in it brings no skill in.
 //
 // Reasoning summaries stay off, which is codex's own default: accounts whose
 // organisation is not verified get an error for asking. Request.Args with
@@ -31,6 +31,8 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	if !native {
 		c.Stdin = agents.WithSchema(r.Prompt, r.Schema)
 	}
+	stdin, skills := unskilled(c.Stdin)
+	c.Stdin = stdin
 	if err := refuse(r, c.Stdin); err != nil {
 		return agents.Command{}, err
 	}
@@ -40,6 +42,9 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 		c.Args = append(c.Args, "-m", r.Model)
 	}
 	c.Args = append(c.Args, settings(r)...)
+	if skills != "" {
+		c.Args = append(c.Args, "-c", "skills.config="+skills)
+	}
 	if native {
 		file := filepath.Join(r.Scratch, schemaFile)
 		c.Files = []agents.File{{Path: file, Data: r.Schema}}
