@@ -174,6 +174,8 @@ type Command struct {
 	Dir   string
 	Stdin string // the whole of standard input
 	Files []File // to be written before the start
+	// Prepare, when not nil, changes files that the agent keeps, before the start.
+	Prepare *Preparation
 	// Interrupt is the signal that asks the agent to stop politely, first rung of
 	// the ladder that ends with SIGKILL: "INT" or "TERM".
 	Interrupt string
@@ -187,6 +189,16 @@ type Command struct {
 type File struct {
 	Path string // absolute, inside Request.Scratch or Request.Home
 	Data []byte
+}
+
+// A Preparation brings files that an agent keeps in Request.Home into the state that a
+// turn needs: an adapter cannot read them itself. The turn's session must be its own
+// meanwhile.
+type Preparation struct {
+	Read string // a pattern of fs.Glob, relative to Request.Home
+	// Make returns what the files that Read matches are to be: one that it leaves out
+	// is removed, one that is new or has changed is written. It is pure.
+	Make func(files []File) []File
 }
 
 // Exit is how a process ended, and why if that was our doing.

@@ -31,7 +31,7 @@ func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors
 			return
 		}
 		req := stepRequest(p, s, "/workspace")
-		req.Prompt, req.Dir, req.Scratch, req.Schema = "prompt", "/workspace", "/scratch", s.Output
+		req.Prompt, req.Dir, req.Scratch, req.Home, req.Schema = "prompt", "/workspace", "/scratch", "/home", s.Output
 		req.Session = checkedSession(s.Session)
 		_, err := adapter.Command(req)
 		if err == nil {

@@ -39,7 +39,7 @@ func (a *attempt) turn(ctx context.Context, p turnPlan) (agents.Outcome, error) 
 	}
 	launch := a.launch(&spec, cmd, req)
 	launch.For = p.purpose
-	if err := a.write(spec, cmd, launch); err != nil {
+	if err := errors.Join(a.write(spec, cmd, launch), prepare(req.Home, cmd.Prepare)); err != nil {
 		return agents.Outcome{}, err
 	}
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))

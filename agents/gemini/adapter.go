@@ -35,6 +35,7 @@ func (Adapter) Info() agents.Info {
 		Capabilities: agents.Capabilities{
 			ChoosesSessionID: true,
 			Resume:           true,
+			Fork:             true,
 			MaxTurns:         true,
 			Approval: []agents.ApprovalMode{
 				agents.ApprovalPlan, agents.ApprovalDeny, agents.ApprovalAsk, agents.ApprovalAutoEdit, agents.ApprovalAutoAll,

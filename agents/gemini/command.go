@@ -15,8 +15,8 @@ const maxPrompt = 8 << 20
 
 // Command says how to start Gemini CLI for one turn.
 //
-// Of a request it refuses what the CLI has no means for: forks, a money limit, an
-// addition to the system prompt, an effort, and asking only for what is dangerous.
+// Of a request it refuses what the CLI has no means for: a money limit, an addition to
+// the system prompt, an effort, and asking only for what is dangerous.
 func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	for _, check := range []func(agents.Request) error{checkSupport, checkPrompt, checkSession, checkDirs} {
 		if err := check(r); err != nil {
@@ -27,21 +27,24 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	if err != nil {
 		return agents.Command{}, err
 	}
-	rules, err := policy(r)
+	rules, err := policy(r, mode)
 	if err != nil {
 		return agents.Command{}, err
 	}
 	return agents.Command{
 		Args: args(r, mode), Env: env(r), Dir: r.Dir, Stdin: stdin(r),
 		Files:     files(r, rules),
+		Prepare:   preparation(r),
 		Interrupt: "TERM", // any signal ends it at once; INT and HUP do no better
 	}, nil
 }
 
 func checkSupport(r agents.Request) error {
 	switch {
-	case r.Session.Mode == agents.SessionFork:
-		return refuse("Gemini CLI cannot fork a session", "begin a new session and put what it must know into the prompt, or use claude or codex")
+	case r.Session.Mode == agents.SessionFork && !ownHome(r):
+		return refuse("a session of Gemini CLI can be forked only in a home of the run's own", "leave `inherit` out, or use claude or codex")
+	case r.Session.Mode == agents.SessionFork && r.Session.ID == "":
+		return refuse("a fork of a Gemini CLI session needs an id", "choose a UUID for it")
 	case r.MaxCostUSD != 0:
 		return refuse("Gemini CLI has no money limit", "limit the turns, or use claude")
 	case r.SystemPrompt != "":
@@ -68,11 +71,19 @@ func checkPrompt(r agents.Request) error {
 // checkSession lets only UUIDs pass: the CLI takes a number or "latest" for a
 // place in its list of sessions, and quietly begins a new one when that is empty.
 func checkSession(r agents.Request) error {
-	id := r.Session.ID
-	if r.Session.Mode == agents.SessionNew && id == "" || agents.IsUUID(id) {
+	ids := []string{r.Session.ID}
+	switch {
+	case r.Session.Mode == agents.SessionNew && r.Session.ID == "":
 		return nil
+	case r.Session.Mode == agents.SessionFork:
+		ids = append(ids, r.Session.Parent)
 	}
-	return refuse(fmt.Sprintf("%q is no session id of Gemini CLI", id), "use the UUID that the session's first turn reported")
+	for _, id := range ids {
+		if !agents.IsUUID(id) {
+			return refuse(fmt.Sprintf("%q is no session id of Gemini CLI", id), "use the UUID that the session's first turn reported")
+		}
+	}
+	return nil
 }
 
 func checkDirs(r agents.Request) error {
@@ -88,15 +99,21 @@ func checkDirs(r agents.Request) error {
 // Values are joined with "=", so that none can be taken for a flag, and so that
 // the flags that take several values leave Request.Args alone.
 func args(r agents.Request, mode string) []string {
+	if untrusted(r) {
+		mode = "default" // the rules grant what the mode would
+	}
 	a := []string{"--output-format=stream-json", "--approval-mode=" + mode, "--admin-policy=" + policyPath(r)}
 	switch {
-	case r.Session.Mode == agents.SessionResume:
+	case r.Session.Mode != agents.SessionNew: // a fork is a copy by now
 		a = append(a, "--resume="+r.Session.ID)
 	case r.Session.ID != "":
 		a = append(a, "--session-id="+r.Session.ID)
 	}
 	if !r.Inherit {
-		a = append(a, "--skip-trust", "--extensions=none", "--allowed-mcp-server-names=none")
+		if !untrusted(r) {
+			a = append(a, "--skip-trust")
+		}
+		a = append(a, "--extensions=none", "--allowed-mcp-server-names=none")
 	}
 	for _, dir := range r.AddDirs {
 		a = append(a, "--include-directories="+dir)
@@ -104,12 +121,19 @@ func args(r agents.Request, mode string) []string {
 	return append(append(a, "--model="+either(r.Model, DefaultModel)), r.Args...)
 }
 
-// env of a hermetic run says that the workspace is not trusted and --skip-trust
-// that it is to be worked in nonetheless. The CLI reads its settings between the
-// two and so leaves out those of the repository: its hooks, MCP servers and tool
-// discovery commands, which would run unasked. Trusting the folder, as the manual
-// has it, loads them. A home of the run's own leaves out those of the user too.
-// Nothing keeps out the repository's GEMINI.md.
+// untrusted reports whether the CLI works in a folder that it does not trust. It then
+// loads nothing of the repository: neither its settings, with their hooks, MCP servers
+// and tool discovery commands, nor GEMINI.md. It does so only when its settings say that
+// trust is of no concern, which it is sure to read in a home of the run's own; and in
+// its default mode alone, which is no loss where the policy grants what other modes
+// would. Plan mode is more than a set of tools, and keeps to what env says.
+func untrusted(r agents.Request) bool { return ownHome(r) && r.Approval != agents.ApprovalPlan }
+
+// env of a hermetic run says that the workspace is not trusted. Where untrusted does not
+// hold, --skip-trust says that it is to be worked in nonetheless: the CLI reads its
+// settings between the two and so leaves out those of the repository, but not its
+// GEMINI.md. Trusting the folder, as the manual has it, loads both. A home of the run's
+// own leaves out the settings of the user too.
 func env(r agents.Request) []string {
 	e := []string{
 		"GEMINI_CLI_NO_RELAUNCH=1", // else a parent swallows signals and outlives its child
@@ -123,18 +147,6 @@ func env(r agents.Request) []string {
 		e = append(e, "GEMINI_CLI_HOME="+r.Home, maxTurnsSetting(r))
 	}
 	return e
-}
-
-// stdin is the prompt, kept from being taken for a command of the CLI: it runs
-// "/memory show" at the start of a prompt before it sends it. It also adds the
-// content of files that a prompt names as "@path"; that stays, for they are files
-// that the agent may read anyway, and the CLI passes the escape on as text.
-func stdin(r agents.Request) string {
-	prompt := r.Prompt
-	if strings.HasPrefix(strings.TrimSpace(prompt), "/") {
-		prompt = "The task:\n\n" + prompt
-	}
-	return agents.WithSchema(prompt, r.Schema)
 }
 
 func refuse(what, hint string) error { return agents.Unsupported(Name, what, hint) }

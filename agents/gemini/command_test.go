@@ -12,7 +12,10 @@ import (
 	"flow/agents"
 )
 
-const uuid = "11111111-2222-4333-8444-555555555555"
+const (
+	uuid  = "11111111-2222-4333-8444-555555555555"
+	other = "99999999-2222-4333-8444-555555555555"
+)
 
 // request is the smallest one, with with's changes.
 func request(with func(*agents.Request)) agents.Request {
@@ -93,6 +96,25 @@ func TestCommandEnv(t *testing.T) {
 	}
 }
 
+// In a home of the run's own the CLI works in a folder that it does not trust, and so
+// leaves the repository's GEMINI.md alone; but for plan mode, which it would drop.
+func TestCommandTrust(t *testing.T) {
+	at := func(approval agents.ApprovalMode) agents.Command {
+		return command(t, request(func(r *agents.Request) { r.Home, r.Approval = "/home", approval }))
+	}
+	for approval, want := range map[agents.ApprovalMode]string{
+		"": "--approval-mode=default", agents.ApprovalDeny: "--approval-mode=default", agents.ApprovalPlan: "--approval-mode=plan",
+	} {
+		c, plan := at(approval), approval == agents.ApprovalPlan
+		if !slices.Contains(c.Args, want) || slices.Contains(c.Args, "--skip-trust") != plan {
+			t.Errorf("approval %q: %q", approval, c.Args)
+		}
+		if trusted := strings.Contains(file(t, c, "/scratch/gemini-settings.json"), "folderTrust"); trusted == plan {
+			t.Errorf("approval %q: trust is spoken of: %t", approval, trusted)
+		}
+	}
+}
+
 func TestCommandStdin(t *testing.T) {
 	tests := []struct{ name, prompt, want string }{
 		{"plain", "say hello", "say hello"},
@@ -120,7 +142,15 @@ func TestCommandRefuses(t *testing.T) {
 		with func(*agents.Request)
 		hint string // a part of it
 	}{
-		{"fork", func(r *agents.Request) { r.Session = agents.Session{Mode: agents.SessionFork, Parent: uuid} }, "claude or codex"},
+		{"fork in the user's home", func(r *agents.Request) {
+			r.Session, r.Inherit = agents.Session{Mode: agents.SessionFork, ID: other, Parent: uuid}, true
+		}, "claude or codex"},
+		{"fork without an id", func(r *agents.Request) {
+			r.Session, r.Home = agents.Session{Mode: agents.SessionFork, Parent: uuid}, "/home"
+		}, "UUID"},
+		{"fork of nothing", func(r *agents.Request) {
+			r.Session, r.Home = agents.Session{Mode: agents.SessionFork, ID: uuid}, "/home"
+		}, "UUID"},
 		{"money limit", func(r *agents.Request) { r.MaxCostUSD = 1 }, "claude"},
 		{"system prompt", func(r *agents.Request) { r.SystemPrompt = "Be brief." }, "start of the prompt"},
 		{"effort", func(r *agents.Request) { r.Effort = "high" }, "model"},
@@ -206,7 +236,9 @@ func TestCapabilities(t *testing.T) {
 		promised bool
 		with     func(*agents.Request)
 	}{
-		{"fork", c.Fork, func(r *agents.Request) { r.Session = agents.Session{Mode: agents.SessionFork, Parent: uuid} }},
+		{"fork", c.Fork, func(r *agents.Request) {
+			r.Session, r.Home = agents.Session{Mode: agents.SessionFork, ID: other, Parent: uuid}, "/home"
+		}},
 		{"resume", c.Resume, func(r *agents.Request) { r.Session = agents.Session{Mode: agents.SessionResume, ID: uuid} }},
 		{"session id", c.ChoosesSessionID, func(r *agents.Request) { r.Session.ID = uuid }},
 		{"max turns", c.MaxTurns, func(r *agents.Request) { r.MaxTurns = 3 }},
@@ -287,7 +319,7 @@ func TestHomeSettings(t *testing.T) {
 	}
 	// What only a home can say, for the system's file is the turn's own.
 	system["model"] = map[string]any{"maxSessionTurns": "${FLOW_GEMINI_MAX_TURNS}"}
-	system["security"] = map[string]any{"auth": map[string]any{"selectedType": "${GEMINI_DEFAULT_AUTH_TYPE:-gemini-api-key}"}}
+	system["security"]["auth"] = map[string]any{"selectedType": "${GEMINI_DEFAULT_AUTH_TYPE:-gemini-api-key}"}
 	if diff := cmp.Diff(system, home); diff != "" {
 		t.Errorf("-system +home:\n%s", diff)
 	}
@@ -322,8 +354,22 @@ func TestPolicy(t *testing.T) {
 				r.Sandbox = agents.SandboxOff
 				r.BlockedTools, r.AllowedTools = []string{"web_fetch"}, []string{`run_shell_command(echo "hi")`}
 			},
-			deny("web_fetch", 200) + "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"echo \\\"hi\\\"\"\ndecision = \"allow\"\npriority = 100\n\n",
+			deny("web_fetch", 200) + "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"echo \\\"hi\\\"\"\ndecision = \"allow\"\npriority = 100\nallowRedirection = true\n\n",
 		},
+		{
+			"a home of the run's own: what the mode would grant", func(r *agents.Request) { r.Home = "/home" },
+			allow("write_file", 50) + allow("replace", 50) + allow("web_fetch", 50) +
+				deny("run_shell_command", 900) + deny("mcp_*", 900) + deny("discovered_tool_*", 900),
+		},
+		{
+			"and everything, where everything passes", func(r *agents.Request) {
+				r.Home, r.Sandbox, r.Approval = "/home", agents.SandboxOff, agents.ApprovalAutoAll
+			},
+			allow("*", 50),
+		},
+		{"nothing where nothing is granted", func(r *agents.Request) {
+			r.Home, r.Sandbox, r.Approval = "/home", agents.SandboxOff, agents.ApprovalDeny
+		}, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -332,6 +378,10 @@ func TestPolicy(t *testing.T) {
 			}
 		})
 	}
+}
+
+func allow(tool string, priority int) string {
+	return string(appendRule(nil, rule{tool: tool}, "allow", priority))
 }
 
 func deny(tool string, priority int) string {

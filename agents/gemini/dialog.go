@@ -99,6 +99,9 @@ func (d *dialog) onMessage(v *fastjson.Value) []agents.Event {
 	role, content := native.String(v, "role"), native.String(v, "content")
 	switch role {
 	case "user":
+		if d.ownHome {
+			content = strings.TrimPrefix(content, verbatim)
+		}
 		return one(agents.TextChunk{Content: content, Role: role})
 	case "assistant":
 		d.began = true

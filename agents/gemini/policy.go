@@ -75,8 +75,9 @@ func forbidden(box agents.SandboxMode) []string {
 }
 
 // The priorities of our rules, of 999: what a sandbox forbids beats what the
-// request blocks, and that beats what it allows.
+// request blocks, and that beats what it allows, as the mode or by itself.
 const (
+	modePriority    = 50
 	allowPriority   = 100
 	blockPriority   = 200
 	sandboxPriority = 900
@@ -89,8 +90,11 @@ const (
 //
 // The older --allowed-tools would do for allowing, but goes away with 1.0, and has
 // no counterpart for blocking.
-func policy(r agents.Request) ([]byte, error) {
+func policy(r agents.Request, mode string) ([]byte, error) {
 	var b []byte
+	if untrusted(r) {
+		b = grantMode(b, mode)
+	}
 	for _, name := range forbidden(sandbox(r)) {
 		b = appendRule(b, rule{tool: name}, "deny", sandboxPriority)
 	}
@@ -112,6 +116,22 @@ func policy(r agents.Request) ([]byte, error) {
 		b = appendRule(b, allowed, "allow", allowPriority)
 	}
 	return b, nil
+}
+
+// grantMode allows what an approval mode of the CLI would, for where the CLI works in
+// its default mode whatever it is asked for.
+func grantMode(b []byte, mode string) []byte {
+	var tools []string
+	switch mode {
+	case "auto_edit":
+		tools = []string{"write_file", "replace", "web_fetch"}
+	case "yolo":
+		tools = []string{"*"}
+	}
+	for _, name := range tools {
+		b = appendRule(b, rule{tool: name}, "allow", modePriority)
+	}
+	return b
 }
 
 // A rule names a tool ("mcp_*" for many) and, for the shell, how the command begins.
@@ -169,6 +189,9 @@ func appendRule(b []byte, r rule, decision string, priority int) []byte {
 		b = agents.AppendString(b, r.prefix)
 	}
 	b = fmt.Appendf(b, "\ndecision = %q\npriority = %d\n", decision, priority)
+	if decision == "allow" && (r.tool == "run_shell_command" || r.tool == "*") {
+		b = append(b, "allowRedirection = true\n"...) // else a command with > or 2>&1 is asked for
+	}
 	if decision == "deny" {
 		b = append(b, "denyMessage = \"This step may not do that.\"\n"...)
 	}

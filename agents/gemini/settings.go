@@ -32,7 +32,8 @@ func files(r agents.Request, rules []byte) []agents.File {
 		{Path: policyPath(r), Data: rules},
 	}
 	if ownHome(r) {
-		f = append(f, agents.File{Path: homeSettingsPath(r), Data: homeSettings()})
+		f = append(f, agents.File{Path: homeSettingsPath(r), Data: homeSettings()},
+			agents.File{Path: commandPath(r), Data: []byte(commandFile)}, markerFile(r))
 	}
 	return f
 }
@@ -54,6 +55,9 @@ func settings(r agents.Request) []byte {
 	if !r.Inherit {
 		maps.Copy(s, hermetic())
 	}
+	if untrusted(r) {
+		s["security"] = section{"folderTrust": withoutTrust()}
+	}
 	return encode(s)
 }
 
@@ -65,7 +69,7 @@ func settings(r agents.Request) []byte {
 func homeSettings() []byte {
 	s := common()
 	maps.Copy(s, hermetic())
-	maps.Copy(s, login())
+	s["security"] = section{"auth": chosenLogin(), "folderTrust": withoutTrust()}
 	s["model"] = section{"maxSessionTurns": "${" + maxTurnsVariable + "}"}
 	return encode(s)
 }
@@ -82,14 +86,17 @@ func maxTurnsSetting(r agents.Request) string {
 
 // defaults is the file of the lowest priority, read under the same conditions as
 // settings: a login that the user has chosen wins.
-func defaults() []byte { return encode(login()) }
+func defaults() []byte { return encode(section{"security": section{"auth": chosenLogin()}}) }
 
-// login names the way to log in for users who have chosen none: with
+// withoutTrust lets the CLI work in a folder that is not trusted.
+func withoutTrust() section { return section{"enabled": false} }
+
+// chosenLogin names the way to log in for users who have chosen none: with
 // GOOGLE_GEMINI_BASE_URL in the environment the CLI would otherwise choose one that
 // it then rejects. GEMINI_DEFAULT_AUTH_TYPE, the CLI's own variable, is for those
 // who log in otherwise (vertex-ai, say).
-func login() section {
-	return section{"security": section{"auth": section{"selectedType": "${GEMINI_DEFAULT_AUTH_TYPE:-gemini-api-key}"}}}
+func chosenLogin() section {
+	return section{"selectedType": "${GEMINI_DEFAULT_AUTH_TYPE:-gemini-api-key}"}
 }
 
 // common is what no turn goes without, whoever's settings it has besides.

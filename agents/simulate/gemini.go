@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -70,6 +71,7 @@ func geminiPrompt(p *process, args geminiArgs) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	data = bytes.TrimPrefix(data, []byte("/flow\n")) // the command with which the adapter passes texts on
 	given := args.last("--prompt") + strings.Join(args.words, " ")
 	prompt := strings.TrimSpace(string(data) + "\n\n" + given)
 	if prompt == "" {
@@ -92,6 +94,7 @@ func (g *gemini) openSession() (err error) {
 	if g.store, err = g.openStore(); err != nil {
 		return err
 	}
+	g.store.saved = g.writeChat
 	if file := g.args.last("--session-file"); file != "" && !exists(file) {
 		return quit(42, "Error loading session file: %s does not exist", file)
 	}
@@ -121,6 +124,10 @@ func (g *gemini) resume() error {
 		return err
 	}
 	id := g.args.last("--resume")
+	if s := g.readChat(id); s != nil && g.unknown(id) {
+		g.mode, g.session = modeFork, s
+		return nil
+	}
 	switch {
 	case (id == "" || id == "latest") && newest == nil:
 		return nil // a new one begins, silently
@@ -139,6 +146,12 @@ func (g *gemini) resume() error {
 		return err
 	}
 	return quit(42, "Error resuming session: Invalid session identifier %q.\n  Searched for sessions in %s\n  Use --list-sessions to see available sessions, then use --resume {number}, --resume {uuid}, or --resume latest.", id, g.dir)
+}
+
+// unknown reports whether the simulation has no record of a session.
+func (g *gemini) unknown(id string) bool {
+	_, err := g.store.load(id)
+	return err != nil && missing(err)
 }
 
 // line prints one event.
@@ -216,7 +229,8 @@ func geminiCall(x call) (name string, parameters object) {
 // that would have to be asked about is not registered at all.
 func (g *gemini) forbids(x call) string {
 	name, _ := geminiCall(x)
-	if why, ok := g.ruled(name, x); ok {
+	why, ruled := g.ruled(name, x)
+	if why != "" && ruled {
 		return why
 	}
 	granted := map[string][]string{
@@ -224,7 +238,7 @@ func (g *gemini) forbids(x call) string {
 		"plan": {"write_file", "replace"},
 	}[g.args.approval]
 	switch {
-	case !slices.Contains(granted, name):
+	case !ruled && !slices.Contains(granted, name):
 		return fmt.Sprintf("Tool %q not found. Did you mean one of: \"read_file\", \"update_topic\", \"grep_search\"?", name)
 	case g.args.approval == "plan":
 		return geminiDenied + " You are in Plan Mode and cannot modify source code. You may ONLY use write_file or replace to save plans to the designated plans directory as .md files."

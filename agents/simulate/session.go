@@ -37,7 +37,10 @@ func (s *session) turn() int { return len(s.Turns) - s.Inherited }
 
 // A store is a directory with the sessions of one agent. Without a dir it keeps
 // nothing.
-type store struct{ home, dir string }
+type store struct {
+	home, dir string
+	saved     func(*session) error // is told of every session that was written, unless nil
+}
 
 // openStore returns the store of the process's agent, and makes its directory.
 func (p *process) openStore() (store, error) {
@@ -97,7 +100,10 @@ func (s store) write(x *session, publish func(from, to string) error) error {
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return err
 	}
-	return publish(tmp.Name(), s.path(x.ID))
+	if err = publish(tmp.Name(), s.path(x.ID)); err != nil || s.saved == nil {
+		return err
+	}
+	return s.saved(x)
 }
 
 // fork copies parent under a new id.

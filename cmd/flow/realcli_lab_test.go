@@ -131,6 +131,13 @@ func (l *lab) write(t *testing.T, name, text string) {
 	}
 }
 
+func (l *lab) mkdir(t *testing.T, name string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Join(l.dir, name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (l *lab) read(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(l.dir, name))
