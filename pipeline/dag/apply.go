@@ -205,7 +205,7 @@ func (m *Machine) note(n *node, f Fact) {
 	case Started:
 		n.running, n.attempts, n.previous = true, f.Attempt, ""
 		n.starts++
-		m.activate(n, !n.slotless())
+		m.activate(n, !n.class.open)
 		return
 	case Opened:
 		n.result = nil

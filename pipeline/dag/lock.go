@@ -12,8 +12,39 @@ import (
 type session struct {
 	root    *node // that began it
 	holders []*node
-	alone   bool    // the holder is one that continues it, or began it
-	waiting []*node // ready but for this session; woken together when it is left
+	alone   bool // the holder is one that continues it, or began it
+	lines   []line
+}
+
+// A line is the nodes of one class that are ready but for a session which they would use
+// alike, so that all of them have to wait while the first has to.
+type line struct {
+	class *class
+	alone bool
+	nodes queue[*node]
+}
+
+// wait puts n in its line.
+func (s *session) wait(n *node) {
+	i := slices.IndexFunc(n.locks, func(l lock) bool { return l.session == s })
+	alone := n.locks[i].alone
+	at := slices.IndexFunc(s.lines, func(l line) bool { return l.class == n.class && l.alone == alone })
+	if at < 0 {
+		at = len(s.lines)
+		s.lines = append(s.lines, line{class: n.class, alone: alone})
+	}
+	s.lines[at].nodes.add(n)
+}
+
+// wake lets the first of each line compete again that can use s as it stands. Should that
+// one not start, it hands its turn on: see head.
+func (s *session) wake() {
+	for i := range s.lines {
+		if l := &s.lines[i]; len(l.nodes) > 0 && (lock{s, l.alone}).free() {
+			l.class.ready.add(l.nodes[0])
+			l.nodes.drop()
+		}
+	}
 }
 
 // holder returns the first that holds s, in plan order.
@@ -53,19 +84,24 @@ func (n *node) lock() {
 		l.session.holders = append(l.session.holders, n)
 		l.session.alone = l.session.alone || l.alone
 	}
+	n.handOn() // to others that only read, too
 }
 
-// unlock leaves the sessions of n and lets those that wait for them compete again.
+// handOn lets others compete for the sessions of n.
+func (n *node) handOn() {
+	for _, l := range n.locks {
+		l.session.wake()
+	}
+}
+
+// unlock leaves the sessions of n.
 func (n *node) unlock() {
 	for _, l := range n.locks {
 		s := l.session
 		s.holders = slices.DeleteFunc(s.holders, func(h *node) bool { return h == n })
 		s.alone = s.alone && len(s.holders) > 0
-		for _, w := range s.waiting {
-			w.class.ready.add(w)
-		}
-		s.waiting = s.waiting[:0]
 	}
+	n.handOn()
 }
 
 // sharing are the steps whose sessions other steps continue or fork.

@@ -14,16 +14,12 @@ import (
 
 func TestInput(t *testing.T) {
 	m := dag.New(parsePlan(nil, "a\ng group\n  c"), dag.Options{})
-	for _, f := range []dag.Fact{
+	give(t, m, []dag.Fact{
 		{Kind: dag.Started, Path: "a", Attempt: 1},
 		{Kind: dag.Succeeded, Path: "a", Attempt: 1, Result: []byte(`{"text":"x"}`)},
 		{Kind: dag.Opened, Path: "g", Attempt: 1},
 		{Kind: dag.Started, Path: "g.c", Attempt: 1},
-	} {
-		if err := m.Apply(f); err != nil {
-			t.Fatal(err)
-		}
-	}
+	}...)
 	inner := dag.Input{Path: "g.c", Status: dag.Running}
 	for path, want := range map[string]dag.Input{
 		"a":      {Path: "a", Status: dag.OK, Result: []byte(`{"text":"x"}`)},
@@ -96,7 +92,7 @@ func BenchmarkMachine(b *testing.B) {
 			b.Run(fmt.Sprintf("%s-%d", shape, n), func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
-					drive(b, p)
+					drive(b, p, 0)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/step")
 			})
@@ -104,18 +100,94 @@ func BenchmarkMachine(b *testing.B) {
 	}
 }
 
-// drive makes a machine and runs p in it.
-func drive(b *testing.B, p *pipeline.Plan) {
+// drive makes a machine and runs p in it. What fans out has so many items.
+func drive(b *testing.B, p *pipeline.Plan, items int) {
 	b.Helper()
 	m := dag.New(p, dag.Options{})
 	now := time.Unix(1e9, 0)
 	for !m.Done() {
 		for _, t := range m.Take(now) {
-			for _, kind := range []dag.Kind{dag.Started, dag.Succeeded} {
-				if err := m.Apply(dag.Fact{Kind: kind, Path: t.Path, Attempt: t.Attempt}); err != nil {
+			for _, f := range answers(t, items) {
+				if err := m.Apply(f); err != nil {
 					b.Fatal(err)
 				}
 			}
+		}
+	}
+}
+
+// answers are the facts of a task that goes well.
+func answers(t dag.Task, items int) []dag.Fact {
+	f := dag.Fact{Kind: dag.Succeeded, Path: t.Path, Attempt: t.Attempt}
+	switch t.Action {
+	case dag.Open:
+		f.Kind = dag.Opened
+		if t.Form == dag.Each {
+			f.Count = items
+		}
+	case dag.Execute:
+		start := f
+		start.Kind = dag.Started
+		return []dag.Fact{start, f}
+	case dag.Close:
+	}
+	return []dag.Fact{f}
+}
+
+// BenchmarkEach is what an item costs: of a step, of a group in rounds that are let in one
+// by one or by the thousand, and where each item looks at all items of another list.
+func BenchmarkEach(b *testing.B) {
+	for name, plan := range map[string]string{
+		"steps":   "fix each",
+		"gate":    "fix each=1",
+		"wide":    "fix each=1000",
+		"groups":  "fix each=4 loop group isolated\n  edit\n  review needs=edit",
+		"session": "plan agent=codex\nfix each agent=codex needs=plan continue=plan",
+		"refs":    "list each\nfix each needs=list refs=list",
+	} {
+		for _, n := range []int{1000, 10_000} {
+			p := parsePlan([]string{"limit=4"}, plan)
+			b.Run(fmt.Sprintf("%s-%d", name, n), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					drive(b, p, n)
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/item")
+			})
+		}
+	}
+}
+
+// BenchmarkResume is what it costs to give each of so many items that failed another chance.
+func BenchmarkResume(b *testing.B) {
+	for _, n := range []int{1000, 10_000} {
+		p := parsePlan(nil, "fix each=4 group fail-fast\n  edit")
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				m := dag.New(p, dag.Options{})
+				give(b, m, dag.Fact{Kind: dag.Opened, Path: "fix", Attempt: 1, Count: n})
+				for i := range n {
+					item := fmt.Sprintf("fix.%d", i)
+					give(b, m, dag.Fact{Kind: dag.Opened, Path: item, Attempt: 1})
+					give(b, m, dag.Fact{Kind: dag.Failed, Path: item + ".edit", Attempt: 1, Final: true})
+				}
+				again := m.Reopenable()
+				give(b, m, again...)
+				if len(again) != n || len(m.Take(time.Time{})) != 4 {
+					b.Fatal("not what was to be reopened")
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/item")
+		})
+	}
+}
+
+func give(tb testing.TB, m *dag.Machine, facts ...dag.Fact) {
+	tb.Helper()
+	for _, f := range facts {
+		if err := m.Apply(f); err != nil {
+			tb.Fatal(err)
 		}
 	}
 }

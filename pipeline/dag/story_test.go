@@ -3,8 +3,10 @@ package dag_test
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -115,7 +117,7 @@ func (s *teller) take() string {
 		for _, id := range t.Step.Refs {
 			fmt.Fprintf(&out, " %s", show(id, t.Inputs[id]))
 		}
-		out.WriteString("\n")
+		out.WriteString(where(t) + "\n")
 	}
 	if out.Len() == 0 {
 		return "nothing"
@@ -123,21 +125,59 @@ func (s *teller) take() string {
 	return out.String()
 }
 
+// where tells what is particular of a task of a step that grew, or grows, instances.
+func where(t dag.Task) string {
+	var out strings.Builder
+	if t.Step.Contest != nil && t.Step.Agent != "" {
+		out.WriteString(" by " + t.Step.Agent)
+	}
+	if t.Owns {
+		out.WriteString(" owns")
+	}
+	for _, e := range t.Around {
+		if e.Form != dag.Group || e.Result != nil {
+			fmt.Fprintf(&out, " in %s %s %d%s", e.Form, e.Path, e.Index, e.Result)
+		}
+	}
+	if t.Before != nil {
+		out.WriteString(" " + show("before", *t.Before))
+	}
+	if t.Inner != nil {
+		out.WriteString(" " + show("inner", *t.Inner))
+	}
+	return out.String()
+}
+
+// show tells a step and what is in it: "fix=failed[0=succeeded"a" 1=failed]".
 func show(id string, in dag.Input) string {
 	text := fmt.Sprintf("%s=%s%s", id, in.Status, in.Result)
-	for _, child := range []string{"c1", "c2"} {
-		if c, ok := in.Steps[child]; ok {
-			text += "/" + show(child, c)
-		}
+	if in.Rounds > 0 {
+		text += fmt.Sprintf("x%d", in.Rounds)
+	}
+	var inner []string
+	for i, item := range in.Items {
+		inner = append(inner, show(strconv.Itoa(i), item))
+	}
+	for _, id := range slices.Sorted(maps.Keys(in.Steps)) {
+		inner = append(inner, show(id, in.Steps[id]))
+	}
+	if len(inner) > 0 {
+		text += "[" + strings.Join(inner, " ") + "]"
 	}
 	return text
 }
 
-// applyAll applies lines like "failed edit 1 final why", "started edit" or "failed edit 1 retry=10s".
+// applyAll applies lines like "failed edit 1 final why", "started edit", "failed edit 1 retry=10s" or
+// "opened fix 1 count=3"; "did edit 1 why" starts a step that succeeds.
 func (s *teller) applyAll(input string) string {
 	var out []string
 	for line := range strings.SplitSeq(input, "\n") {
-		out = append(out, s.give(s.fact(strings.Fields(line))))
+		f := s.fact(strings.Fields(line))
+		if f.Kind == "did" {
+			out = append(out, s.give(dag.Fact{Kind: dag.Started, Path: f.Path, Attempt: f.Attempt}))
+			f.Kind = dag.Succeeded
+		}
+		out = append(out, s.give(f))
 	}
 	return strings.Join(out, "\n")
 }
@@ -146,6 +186,7 @@ func (s *teller) fact(words []string) dag.Fact {
 	f := dag.Fact{Kind: dag.Kind(words[0])}
 	for i, w := range words[1:] {
 		d, isRetry := strings.CutPrefix(w, "retry=")
+		count, isCount := strings.CutPrefix(w, "count=")
 		n, err := strconv.Atoi(w)
 		switch {
 		case i == 0:
@@ -157,6 +198,8 @@ func (s *teller) fact(words []string) dag.Fact {
 		case isRetry:
 			wait, _ := time.ParseDuration(d)
 			f.RetryAt = s.now.Add(wait)
+		case isCount:
+			f.Count, _ = strconv.Atoi(count)
 		default:
 			f.Reason, f.Result = w, []byte(strconv.Quote(w))
 		}
@@ -212,6 +255,9 @@ func (s *teller) state() string {
 	if c := s.m.Cancels(); len(c) > 0 {
 		fmt.Fprintf(&out, " cancels=%v", c)
 	}
+	if w := s.m.Waits(); len(w) > 0 {
+		fmt.Fprintf(&out, " waits=%v", w)
+	}
 	if w := s.m.Wake(s.now); !w.IsZero() {
 		fmt.Fprintf(&out, " wake=%s", w.Sub(s.now))
 	}
@@ -244,8 +290,14 @@ func parseSteps(lines *[]string, indent string) []pipeline.Step {
 		words := strings.Fields((*lines)[0])
 		*lines = (*lines)[1:]
 		s := parseStep(words)
-		if s.Kind == pipeline.KindGroup {
+		switch s.Kind {
+		case pipeline.KindGroup:
 			s.Steps = parseSteps(lines, indent+"  ")
+		case pipeline.KindCall:
+			agents := map[string]pipeline.Profile{"theirs": {Name: "theirs", Use: "codex"}}
+			s.Call = &pipeline.Call{Plan: &pipeline.Plan{FailFast: s.FailFast, Agents: agents}}
+			s.Call.Plan.Steps = parseSteps(lines, indent+"  ")
+		default:
 		}
 		steps = append(steps, s)
 	}
@@ -263,6 +315,10 @@ func parseStep(words []string) pipeline.Step {
 			s.Refs = strings.Split(value, ",")
 		case "group":
 			s.Kind = pipeline.KindGroup
+		case "call":
+			s.Kind = pipeline.KindCall
+		case "ask":
+			s.Kind = pipeline.KindAsk
 		case "agent":
 			s.Kind, s.Agent = pipeline.KindPrompt, value
 		case "continue", "fork":
@@ -273,7 +329,30 @@ func parseStep(words []string) pipeline.Step {
 			s.Handles = true
 		case "fail-fast":
 			s.FailFast = true
+		default:
+			parseMany(&s, name, value)
 		}
 	}
 	return s
+}
+
+// parseMany reads what makes many of one step: "each", "each=2" (at once), "loop",
+// "race=codex,claude" or "vote=…" with "judge"; and "isolated" and "previous".
+func parseMany(s *pipeline.Step, name, value string) {
+	switch name {
+	case "each":
+		atOnce, _ := strconv.Atoi(value)
+		s.Foreach = &pipeline.Foreach{MaxParallel: atOnce}
+	case "loop":
+		s.Repeat = &pipeline.Repeat{}
+	case "race", "vote":
+		s.Kind = pipeline.KindPrompt
+		s.Contest = &pipeline.Contest{Agents: strings.Split(value, ","), Race: name == "race"}
+	case "judge":
+		s.Contest.Judge = &pipeline.Step{ID: "judge", Kind: pipeline.KindPrompt, Agent: value}
+	case "isolated":
+		s.Isolation = &pipeline.Isolation{Mode: "worktree"}
+	case "previous":
+		s.Previous = true
+	}
 }

@@ -29,7 +29,7 @@ func (m *Machine) Take(now time.Time) []Task {
 	for n := m.next(now); n != nil; n = m.next(now) {
 		n.class.ready.drop()
 		n.queued = false
-		m.activate(n, !n.slotless())
+		m.activate(n, !n.class.open)
 		tasks = append(tasks, m.task(n))
 	}
 	return tasks
@@ -84,11 +84,12 @@ func (m *Machine) head(c *class, now time.Time) *node {
 			n.queued = false
 			m.timers.add(timer{n.retryAt, n})
 		case s != nil:
-			s.waiting = append(s.waiting, n)
+			s.wait(n)
 		default:
 			return n
 		}
 		c.ready.drop()
+		n.handOn()
 	}
 	return nil
 }
