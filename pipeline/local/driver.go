@@ -35,6 +35,7 @@ type driver struct {
 	running map[string]*job // one for each goroutine, by the path of its task
 	beside  int             // how many of them are without a slot
 	asking  int             // how many wait for a person
+	told    bool            // all of those know that nobody is there
 	halted  bool            // nothing new starts
 	timer   *time.Timer
 	wake    time.Time // when timer fires; zero: it does not
@@ -156,12 +157,14 @@ func (d *driver) prune() {
 
 // dismiss ends the wait for answers when nothing else is left to do and nobody is there.
 func (d *driver) dismiss() {
-	if d.o.Interactive || d.asking == 0 || d.asking < len(d.running) || len(d.backlog) > 0 || !d.wake.IsZero() {
+	left := d.asking < len(d.running) || len(d.backlog) > 0 || !d.wake.IsZero()
+	if d.o.Interactive || d.told || left {
 		return
 	}
 	for _, j := range d.running {
 		j.cancel(ErrNobody)
 	}
+	d.told = true
 }
 
 // alarm sets the timer.
@@ -181,6 +184,7 @@ func (d *driver) start(t dag.Task) {
 	if asks(t) {
 		d.running[t.Path].asking = true
 		d.asking++
+		d.told = false
 	}
 }
 
