@@ -48,12 +48,10 @@ func (l *loader) cacheFits(nd *node) {
 		return
 	}
 	at := nd.keys["cache"]
-	_, race := nd.keys["race"]
-	_, vote := nd.keys["vote"]
 	switch {
 	case nd.step.Session.Mode != SessionNew:
 		l.fail(at, "remove `cache`, or begin a new session", "`cache` cannot stand beside `session: %s`: what the agent answers depends on all that was said before", nd.step.Session.Mode)
-	case race || vote:
+	case nd.step.Contest != nil:
 		l.fail(at, "remove `cache`", "`cache` cannot stand beside `race` or `vote`: which agent wins is decided anew each time")
 	}
 }

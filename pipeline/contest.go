@@ -26,6 +26,25 @@ func (l *loader) race(nd *node, k entry) {
 	l.candidates(nd, k.val, "`race`")
 }
 
+func voteTable() []key {
+	return []key{
+		{"agents", "Those that are given the prompt; a name may stand twice.", agentList()},
+		{"by", "The field of the output whose most frequent value wins.", text()},
+		{"judge", "The agent that decides.", schema{"anyOf": []schema{text(), closed(judgeTable(), "agent")}}},
+	}
+}
+
+func judgeTable() []key {
+	return []key{
+		{"agent", "The agent that decides.", text()},
+		{"prompt", "What it is told besides. A template.", text()},
+	}
+}
+
+func agentList() schema {
+	return schema{"type": "array", "items": text(), "minItems": 2, "maxItems": MaxCandidates}
+}
+
 // vote decodes {agents, by} or {agents, judge}.
 func (l *loader) vote(nd *node, k entry) {
 	if nd.step.Contest != nil {
@@ -38,7 +57,7 @@ func (l *loader) vote(nd *node, k entry) {
 		l.failNode(k.val, "write vote: {agents: [claude, codex, gemini], by: FIELD}", "`vote` must be a mapping, got %s", describe(k.val))
 		return
 	}
-	for _, e := range l.entries(k.val, "`vote`", MaxKeys) {
+	l.fields(k.val, "`vote`", voteTable(), func(e entry) {
 		switch e.key {
 		case "agents":
 			l.candidates(nd, e.val, "`vote.agents`")
@@ -46,10 +65,8 @@ func (l *loader) vote(nd *node, k entry) {
 			c.By = l.plain(e.val, "`vote.by`")
 		case "judge":
 			l.judge(nd, e.val)
-		default:
-			l.unknownKey(e.at, "`vote`", []string{"agents", "by", "judge"})
 		}
-	}
+	})
 	l.settleVote(k)
 }
 
@@ -85,16 +102,14 @@ func (l *loader) judge(nd *node, n *yaml.Node) {
 		nd.ctl.judge = named{l.plain(n, "`vote.judge`"), place(n)}
 		return
 	}
-	for _, e := range l.entries(n, "`vote.judge`", MaxKeys) {
+	l.fields(n, "`vote.judge`", judgeTable(), func(e entry) {
 		switch e.key {
 		case "agent":
 			nd.ctl.judge = named{l.plain(e.val, "`vote.judge.agent`"), place(e.val)}
 		case "prompt":
 			j.Prompt = l.nonEmpty(e.val, "`vote.judge.prompt`")
-		default:
-			l.unknownKey(e.at, "`vote.judge`", []string{"agent", "prompt"})
 		}
-	}
+	})
 	if !has(n, "agent") {
 		l.failNode(n, "add agent: NAME", "`vote.judge` does not say which agent")
 	}

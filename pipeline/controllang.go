@@ -2,37 +2,20 @@ package pipeline
 
 // controlTable are the keys of loops, calls, contests, questions, merges and workspaces.
 func controlTable() []key {
-	agentList := schema{"type": "array", "items": text(), "minItems": 2, "maxItems": MaxCandidates}
 	return []key{
 		{"pipeline", "Another pipeline: a file, relative to this one.", text()},
 		{"with", "The inputs of the called pipeline.", def("values")},
 		{"ask", "A question to a person, who approves, denies or fills in `output`. A template.", text()},
-		{"merge", "Brings the branches of isolated steps into the workspace, in order.", schema{"anyOf": []schema{oneOrMore(text()), fixed([]string{"from"}, schema{
-			"from": oneOrMore(text()), "on-conflict": choice("fail", "agent"), "agent": text(), "prompt": text(),
-		})}}},
+		{"merge", "Brings the branches of isolated steps into the workspace, in order.", schema{"anyOf": []schema{oneOrMore(text()), closed(mergeTable(), "from")}}},
 		{"set", "Names for values: templates that keep their type, or any value.", def("values")},
 		{"foreach", "Runs the step for every item of a list: a list, or a template that gives one.", schema{"anyOf": []schema{text(), {"type": "array", "maxItems": MaxItems}}}},
 		{"max-parallel", "How many items of `foreach` run at once.", number(1, maxConcurrency)},
-		{"repeat", "Runs the step in rounds until a condition holds.", fixed([]string{"until"}, schema{
-			"until": schema{"type": []string{"string", "boolean"}}, "max": number(1, MaxRounds), "on-max": choice("fail", "continue"),
-		})},
-		{"race", "Gives the prompt to several agents: the first that succeeds wins.", agentList},
-		{"vote", "Gives the prompt to several agents: the most frequent value of a field wins, or a judge decides.", fixed([]string{"agents"}, schema{
-			"agents": agentList, "by": text(),
-			"judge": schema{"anyOf": []schema{text(), fixed([]string{"agent"}, schema{"agent": text(), "prompt": text()})}},
-		})},
+		{"repeat", "Runs the step in rounds until a condition holds.", closed(repeatTable(), "until")},
+		{"race", "Gives the prompt to several agents: the first that succeeds wins.", agentList()},
+		{"vote", "Gives the prompt to several agents: the most frequent value of a field wins, or a judge decides.", closed(voteTable(), "agents")},
 		{"isolation", "A workspace of its own for the step, or for each item or candidate of it.", choice(isolations()...)},
-		{"worktree", "How that workspace begins.", fixed(nil, schema{"base": text(), "copy": oneOrMore(text()), "setup": text()})},
+		{"worktree", "How that workspace begins.", closed(worktreeTable())},
 	}
-}
-
-// fixed is the schema of a mapping that has these properties and no others.
-func fixed(required []string, properties schema) schema {
-	s := schema{"type": "object", "properties": properties, "additionalProperties": false}
-	if required != nil {
-		s["required"] = required
-	}
-	return s
 }
 
 // foreignControl explains how other tools write loops, calls and approvals.

@@ -9,11 +9,19 @@ import (
 
 func isolations() []string { return []string{"none", "worktree", "copy"} }
 
+func worktreeTable() []key {
+	return []key{
+		{"base", "The branch, tag or commit that it begins at; default: what the workspace around it has now. A template.", text()},
+		{"copy", "Untracked files to take along: paths and globs.", oneOrMore(text())},
+		{"setup", "A script to run in it first. A template, as `run`.", text()},
+	}
+}
+
 // worktree decodes {base, copy, setup}.
 func (l *loader) worktree(nd *node, n *yaml.Node) {
 	iso := &Isolation{}
 	nd.step.Isolation = iso
-	for _, e := range l.entries(n, "`worktree`", MaxKeys) {
+	l.fields(n, "`worktree`", worktreeTable(), func(e entry) {
 		switch e.key {
 		case "base":
 			iso.Base = l.base(e.val)
@@ -21,10 +29,8 @@ func (l *loader) worktree(nd *node, n *yaml.Node) {
 			iso.Copy = l.copied(e.val)
 		case "setup":
 			iso.Setup = l.nonEmpty(e.val, "`worktree.setup`")
-		default:
-			l.unknownKey(e.at, "`worktree`", []string{"base", "copy", "setup"})
 		}
-	}
+	})
 }
 
 // base is a revision of git. One that git would read as an option is refused.

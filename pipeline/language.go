@@ -82,10 +82,7 @@ func ownTable() []key {
 		{"cwd", "Working directory, below the workspace. A template.", text()},
 		{"env", "Variables of the process.", def("variables")},
 		{"output", "JSON Schema of the answer.", object()},
-		{"session", "The native session: new, the own one of the round before, or another step's, continued or forked.", schema{"anyOf": []schema{choice("new", "continue"), {
-			"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": false,
-			"properties": schema{"continue": text(), "fork": text()},
-		}}}},
+		{"session", "The native session: new, the own one of the round before, or another step's, continued or forked.", sessionSchema()},
 		{"fail-fast", "The first failure stops the group, or the items of `foreach`.", truth()},
 	}
 }

@@ -28,6 +28,9 @@ func (l *loader) lintSteps(sc *scope) {
 		if st.Kind == KindPrompt && !nd.timed {
 			l.warn(st.Pos, "add timeout: 30m", "agent step `%s` has no `timeout`", st.ID)
 		}
+		if st.Kind == KindAsk && !nd.timed {
+			l.warn(st.Pos, "add timeout: 12h", "the question of step `%s` waits for ever: it has no `timeout`", st.ID)
+		}
 		if st.AllowRaw && nd.raws == 0 {
 			l.warn(nd.keys["allow-raw"], "remove it", "step `%s` allows `raw` and does not use it", st.ID)
 		}

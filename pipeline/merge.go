@@ -10,6 +10,15 @@ import (
 const mergeOutput = `{"type":"object","properties":{` +
 	`"merged":{"type":"array","items":{"type":"string"}},"conflicts":{"type":"array","items":{"type":"string"}},"resolved":{"type":"boolean"}}}`
 
+func mergeTable() []key {
+	return []key{
+		{"from", "The isolated steps whose branches are brought in.", oneOrMore(text())},
+		{"on-conflict", "fail (the default), or agent: one resolves it.", choice("fail", "agent")},
+		{"agent", "The agent that does.", text()},
+		{"prompt", "What it is told besides. A template.", text()},
+	}
+}
+
 // merge decodes STEP, a list of steps, or {from, on-conflict, agent, prompt}.
 func (l *loader) merge(nd *node, n *yaml.Node) {
 	m := &Merge{OnConflict: "fail"}
@@ -18,11 +27,9 @@ func (l *loader) merge(nd *node, n *yaml.Node) {
 		nd.ctl.from = l.sources(n)
 		return
 	}
-	found := false
-	for _, e := range l.entries(n, "`merge`", MaxKeys) {
+	found := l.fields(n, "`merge`", mergeTable(), func(e entry) {
 		switch e.key {
 		case "from":
-			found = true
 			nd.ctl.from = l.sources(e.val)
 		case "on-conflict":
 			m.OnConflict = l.oneOf(e.val, "`merge.on-conflict`", []string{"fail", "agent"})
@@ -30,11 +37,9 @@ func (l *loader) merge(nd *node, n *yaml.Node) {
 			nd.ctl.mergeAgent = named{l.plain(e.val, "`merge.agent`"), place(e.val)}
 		case "prompt":
 			nd.step.Prompt = l.nonEmpty(e.val, "`merge.prompt`")
-		default:
-			l.unknownKey(e.at, "`merge`", []string{"from", "on-conflict", "agent", "prompt"})
 		}
-	}
-	if !found {
+	})
+	if _, ok := found["from"]; !ok {
 		l.failNode(n, "add from: STEP", "`merge` does not say from where")
 	}
 }

@@ -6,6 +6,14 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+func repeatTable() []key {
+	return []key{
+		{"until", "The condition that ends it. A template that gives true or false.", schema{"type": []string{"string", "boolean"}}},
+		{"max", "Rounds at most; default 10.", number(1, MaxRounds)},
+		{"on-max", "What it means that the condition does not hold after the last one; default fail.", choice("fail", "continue")},
+	}
+}
+
 // repeat decodes {until, max, on-max}.
 func (l *loader) repeat(nd *node, n *yaml.Node) {
 	r := &Repeat{Max: usualRounds}
@@ -14,11 +22,9 @@ func (l *loader) repeat(nd *node, n *yaml.Node) {
 		l.failNode(n, "write repeat: {until: CONDITION, max: 3}", "`repeat` must be a mapping, got %s", describe(n))
 		return
 	}
-	found := false
-	for _, e := range l.entries(n, "`repeat`", MaxKeys) {
+	found := l.fields(n, "`repeat`", repeatTable(), func(e entry) {
 		switch e.key {
 		case "until":
-			found = true
 			if t := l.nonEmpty(e.val, "`repeat.until`"); t != nil {
 				r.Until = *t
 			}
@@ -26,11 +32,9 @@ func (l *loader) repeat(nd *node, n *yaml.Node) {
 			r.Max = l.integer(e.val, "`repeat.max`", 1, MaxRounds)
 		case "on-max":
 			r.GoOn = l.oneOf(e.val, "`repeat.on-max`", []string{"fail", "continue"}) == "continue"
-		default:
-			l.unknownKey(e.at, "`repeat`", []string{"until", "max", "on-max"})
 		}
-	}
-	if !found && n.Kind == yaml.MappingNode {
+	})
+	if _, ok := found["until"]; !ok && found != nil {
 		l.failNode(n, "add until: .steps.review.output.approved; for every item of a list write `foreach`", "`repeat` does not say until when")
 	}
 }

@@ -105,9 +105,11 @@ func scriptTemplates() []string {
 // places are the keys of the language that hold a script.
 func places() map[string]func(*pipeline.Step) pipeline.Text {
 	return map[string]func(*pipeline.Step) pipeline.Text{
-		"{run: %q, shell: %s}":                       func(s *pipeline.Step) pipeline.Text { return *s.Run },
-		"{agent: claude, prompt: x, check: %q} # %s": func(s *pipeline.Step) pipeline.Text { return s.Check.Run },
-		"{run: 'true', notify: {run: %q}} # %s":      func(s *pipeline.Step) pipeline.Text { return s.Notify[0].Run },
+		"{run: %q, shell: %s}":                                                func(s *pipeline.Step) pipeline.Text { return *s.Run },
+		"{agent: claude, prompt: x, check: %q} # %s":                          func(s *pipeline.Step) pipeline.Text { return s.Check.Run },
+		"{run: 'true', isolation: worktree, worktree: {setup: %q}} # %s":      func(s *pipeline.Step) pipeline.Text { return *s.Isolation.Setup },
+		"{run: 'true', isolation: copy, worktree: {copy: x, setup: %q}} # %s": func(s *pipeline.Step) pipeline.Text { return *s.Isolation.Setup },
+		"{run: 'true', notify: {run: %q}} # %s":                               func(s *pipeline.Step) pipeline.Text { return s.Notify[0].Run },
 	}
 }
 

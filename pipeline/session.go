@@ -8,6 +8,19 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
+func sessionTable() []key {
+	return []key{
+		{string(SessionContinue), "The step in whose native session to go on.", text()},
+		{string(SessionFork), "The step whose native session to branch.", text()},
+	}
+}
+
+func sessionSchema() schema {
+	mapping := closed(sessionTable())
+	mapping["minProperties"], mapping["maxProperties"] = 1, 1
+	return schema{"anyOf": []schema{choice("new", string(SessionContinue)), mapping}}
+}
+
 // session decodes `new`, `continue` and {continue: STEP} or {fork: STEP}.
 func (l *loader) session(nd *node, n *yaml.Node) {
 	nd.sessAt = place(n)
@@ -24,20 +37,14 @@ func (l *loader) session(nd *node, n *yaml.Node) {
 		}
 		return
 	}
-	entries := l.entries(n, "`session`", MaxKeys)
-	if n.Kind == yaml.MappingNode && len(entries) != 1 {
-		l.failNode(n, "write {continue: STEP} or {fork: STEP}", "`session` must name one step")
-	}
-	for _, e := range entries {
-		mode := SessionMode(e.key)
-		if mode != SessionContinue && mode != SessionFork {
-			l.unknownKey(e.at, "`session`", []string{string(SessionContinue), string(SessionFork)})
-			continue
-		}
+	found := l.fields(n, "`session`", sessionTable(), func(e entry) {
 		if step := l.plain(e.val, "`session."+e.key+"`"); step != "" {
-			nd.step.Session = Session{Mode: mode, Step: step}
+			nd.step.Session = Session{Mode: SessionMode(e.key), Step: step}
 			nd.sessAt = place(e.val)
 		}
+	})
+	if found != nil && len(n.Content) != 2 {
+		l.failNode(n, "write {continue: STEP} or {fork: STEP}", "`session` must name one step")
 	}
 }
 
