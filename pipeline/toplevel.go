@@ -55,7 +55,7 @@ func (l *loader) pipelineKey(e entry) bool {
 	case "budget":
 		p.Budget = l.budget(e.val)
 	case "on-limit":
-		p.OnLimit, l.onLimitAt = l.onLimit(e.val), place(e.at)
+		p.OnLimit, l.onLimitAt = l.onLimit(e.val), place(e.val)
 	case "permissions":
 		p.Permissions = l.permissions(e.val)
 	case "notify":
