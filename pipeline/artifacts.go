@@ -36,8 +36,10 @@ func (l *loader) artifacts(n *yaml.Node) []Text {
 	return out
 }
 
-// maxNameBytes is how long a name of a file may be on the usual file systems.
-const maxNameBytes = 255
+const (
+	maxNameBytes   = 255 // of a file, on the usual file systems
+	maxDoubleStars = 4   // of a glob: each multiplies the ways to match a path
+)
 
 // ArtifactPath says why a path, or a glob with * ? [ ] in its elements and ** for any
 // number of them, cannot name artifacts. Whether a link leads out of the directory
@@ -51,9 +53,15 @@ func ArtifactPath(p string) error {
 	case !filepath.IsLocal(p):
 		return errors.New("must stay inside the working directory")
 	}
+	if n := strings.Count(p, "**"); n > maxDoubleStars {
+		return fmt.Errorf("has `**` %d times; the limit is %d", n, maxDoubleStars)
+	}
 	for element := range strings.SplitSeq(p, "/") {
 		if err := pathElement(element); err != nil {
 			return err
+		}
+		if _, err := path.Match(element, ""); err != nil {
+			return errors.New("is not a valid glob: a [ is not closed, or a backslash ends it")
 		}
 	}
 	return nil
@@ -61,7 +69,6 @@ func ArtifactPath(p string) error {
 
 // pathElement checks what stands between the slashes of a path or glob.
 func pathElement(s string) error {
-	_, bad := path.Match(s, "")
 	switch {
 	case s == "..":
 		return errors.New("must not go up by `..`")
@@ -69,8 +76,6 @@ func pathElement(s string) error {
 		return fmt.Errorf("has a name of %d bytes; a file's has at most %d", len(s), maxNameBytes)
 	case s != "**" && strings.Contains(s, "**"):
 		return errors.New("has `**` beside other characters; it stands alone between slashes")
-	case bad != nil:
-		return errors.New("is not a valid glob: a [ is not closed, or a backslash ends it")
 	}
 	return nil
 }

@@ -172,7 +172,7 @@ func TestArtifactPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"a": "", "a/b.txt": "", "*.xml": "", "**/x": "", "a/**": "", ".": "", "-rf": "", "a b": "", "é": "", "[ab]*": "", "..a": "",
 		"": "inside", "..": "inside", "../a": "inside", "a/../b": "must not go up", "/a": "absolute", "~": "absolute", "~/x": "absolute", "a\nb": "control", "a\x00": "control", "\x1b": "control",
-		strings.Repeat("x", 255): "", strings.Repeat("x", 256): "256 bytes", "a/" + strings.Repeat("é", 128): "256 bytes", "a**": "stands alone", "[": "not a valid glob",
+		strings.Repeat("x", 255): "", strings.Repeat("x", 256): "256 bytes", "a/" + strings.Repeat("é", 128): "256 bytes", "a**": "stands alone", "**/a/**/b/**/c/**": "", "**/**/**/**/**": "5 times", "[": "not a valid glob",
 	} {
 		err := pipeline.ArtifactPath(path)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -20,7 +20,7 @@ func eachFields() []string { return []string{"status", "error", "duration", "att
 func (l *loader) useStep(t Text, u use, s site) {
 	complain := l.atText(t, u)
 	if s.node == nil && s.what != "`outputs`" {
-		complain("", "`.steps` cannot be used in %s", s.what)
+		complain("name steps in steps, and in `outputs`", "`.steps` cannot be used in %s", s.what)
 		return
 	}
 	if len(u.path) == 1 || u.path[1] == anElement || u.path[1] == aValue {
