@@ -12,6 +12,16 @@ func (t Text) Expression() string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
+// Columns is how many columns a text of one line takes on a terminal, or in any font of
+// one width.
+func Columns(s string) int {
+	n := 0
+	for _, r := range s {
+		n += len(blank(r))
+	}
+	return n
+}
+
 // Stages returns, for the steps of one scope by id, the earliest stage in which each
 // can run: 1 for a step without needs, else one more than the latest of them.
 func Stages(steps []Step) map[string]int {

@@ -103,7 +103,8 @@ func (w preview) block(name, text string) {
 	if text == "" {
 		return
 	}
-	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	text = strings.TrimRight(text, "\n")
+	lines := strings.Split(text, "\n")
 	if len(lines) == 1 && len(text) <= 100 {
 		w.field(name, text)
 		return
@@ -159,7 +160,7 @@ func (w preview) many(s *steps.PreviewStep) {
 		w.field("if", c.Expression+known)
 	}
 	if f := s.Foreach; f != nil {
-		text := f.List
+		text := oneLine(f.List, 100)
 		if f.Count != nil {
 			text += ": " + plural(*f.Count, "item")
 		}

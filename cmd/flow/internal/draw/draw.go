@@ -4,6 +4,7 @@
 package draw
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode"
@@ -113,10 +114,7 @@ func Marks(s *pipeline.Step) []string {
 		marks = append(marks, "if "+expression(*s.If))
 	}
 	if f := s.Foreach; f != nil {
-		mark := "for each of " + shorten(clean(string(f.Items)))
-		if f.List != nil {
-			mark = "for each of " + expression(*f.List)
-		}
+		mark := "for each of " + list(f)
 		if f.MaxParallel > 0 {
 			mark += fmt.Sprintf(", at most %d at once", f.MaxParallel)
 		}
@@ -133,6 +131,18 @@ func Marks(s *pipeline.Step) []string {
 		marks = append(marks, contest(s.Contest))
 	}
 	return marks
+}
+
+// list names what a step is done for: a long literal list by its length.
+func list(f *pipeline.Foreach) string {
+	if f.List != nil {
+		return expression(*f.List)
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(f.Items, &items); err == nil && len(f.Items) > maxShown {
+		return fmt.Sprintf("%d items", len(items))
+	}
+	return clean(string(f.Items))
 }
 
 func contest(c *pipeline.Contest) string {

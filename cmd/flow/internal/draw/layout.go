@@ -2,8 +2,8 @@ package draw
 
 import (
 	"slices"
-	"strings"
-	"unicode/utf8"
+
+	"flow/pipeline"
 )
 
 // All lengths are in pixels of the drawing.
@@ -78,7 +78,7 @@ func newBox(n *Node) *box {
 	longest := 0
 	lines := n.lines()
 	for _, s := range lines {
-		longest = max(longest, columns(s))
+		longest = max(longest, pipeline.Columns(s))
 	}
 	b.w = float64(longest)*charWidth + 2*padding
 	b.h = float64(len(lines))*lineHeight + 2*padding
@@ -88,15 +88,6 @@ func newBox(n *Node) *box {
 		b.h += b.inner.h + padding
 	}
 	return b
-}
-
-// columns is how many columns a text takes in a monospace font, coarsely.
-func columns(s string) int {
-	wide := strings.IndexFunc(s, func(r rune) bool { return r >= 0x1100 }) >= 0
-	if wide {
-		return 2 * utf8.RuneCountInString(s)
-	}
-	return utf8.RuneCountInString(s)
 }
 
 func (d *drawing) put(b *box) {

@@ -16,7 +16,7 @@ const margin = 20.0
 func (g *Graph) SVG(w io.Writer) error {
 	d := layOut(g.Nodes)
 	title := strings.TrimSpace(g.Name + "  " + g.Status)
-	width := max(d.w, float64(columns(title))*charWidth) + 2*margin
+	width := max(d.w, float64(pipeline.Columns(title))*charWidth) + 2*margin
 	height := d.h + 2*margin + 2*lineHeight
 	p := &picture{}
 	p.tag("svg", `xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.1f %.1f" width="%.1f" height="%.1f" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12"`, width, height, width, height)
