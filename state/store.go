@@ -66,6 +66,9 @@ func Open(dir string) (*Store, error) {
 // Dir returns the absolute path of the state directory.
 func (s *Store) Dir() string { return s.dir }
 
+// RunDir returns the directory of a run, whether or not it can be read.
+func (s *Store) RunDir(id string) string { return s.path(runsDir, id) }
+
 func (s *Store) prepare() error {
 	err := os.MkdirAll(filepath.Dir(s.dir), dirMode)
 	if err == nil {

@@ -25,10 +25,11 @@ type Workspace struct {
 
 // newGit returns what does the git work of the run, in processes of the run.
 func newGit(c Config) *workspace.Git {
-	scratch := filepath.Join(c.Store.Dir(), "scratch")
+	run := c.Store.Dir() // in the state directory: <state>/runs/<id>
+	scratch := filepath.Join(run, "scratch")
 	return workspace.New(workspace.Options{
 		Runner:  &workspace.Processes{Launcher: c.Launcher, Label: "flow-git", Scratch: scratch},
-		Environ: c.Environ, Scratch: scratch, Exclude: []string{c.Store.Dir()},
+		Environ: c.Environ, Scratch: scratch, Exclude: []string{run, filepath.Dir(filepath.Dir(run))},
 	})
 }
 

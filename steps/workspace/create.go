@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Request describes a workspace to make.
@@ -154,22 +156,10 @@ func branchRef(branch string) string { return "refs/heads/" + branch }
 // addWorktree makes the branch and the worktree anew: a worktree that was not made to
 // its end holds nothing.
 func (r *Repo) addWorktree(ctx context.Context, w *Workspace) error {
-	r.git.trees.Lock()
-	defer r.git.trees.Unlock()
-	if err := r.removeWorktree(ctx, w); err != nil {
-		return err
-	}
 	if err := os.MkdirAll(filepath.Dir(w.Dir), 0o700); err != nil {
 		return err
 	}
-	add := []string{"worktree", "add", "--quiet", "--detach", "--", w.Dir, w.Base}
-	if w.Branch != "" {
-		if _, err := r.do(ctx, call{args: []string{"update-ref", branchRef(w.Branch), w.Base}}); err != nil {
-			return err
-		}
-		add = []string{"worktree", "add", "--quiet", "--", w.Dir, w.Branch}
-	}
-	if _, err := r.do(ctx, call{args: add}); err != nil {
+	if err := r.alone(ctx, func() error { return r.registerWorktree(ctx, w) }); err != nil {
 		return err
 	}
 	tree, err := r.git.Open(ctx, w.Dir)
@@ -177,23 +167,66 @@ func (r *Repo) addWorktree(ctx context.Context, w *Workspace) error {
 		return err
 	}
 	w.GitDir = tree.gitDir
-	_, err = r.do(ctx, call{args: []string{"worktree", "lock", "--reason", "flow run " + w.Run + ", step " + w.Path, "--", w.Dir}})
+	_, err = tree.do(ctx, call{args: []string{"reset", "--hard", "--quiet"}})
+	return err
+}
+
+// registerWorktree makes a worktree without files, which can take long.
+func (r *Repo) registerWorktree(ctx context.Context, w *Workspace) error {
+	if err := r.forgetWorktree(ctx, w); err != nil {
+		return err
+	}
+	what := []string{"--detach", "--", w.Dir, w.Base}
+	if w.Branch != "" {
+		if _, err := r.do(ctx, call{args: []string{"update-ref", branchRef(w.Branch), w.Base}}); err != nil {
+			return err
+		}
+		what = []string{"--", w.Dir, w.Branch}
+	}
+	if _, err := r.do(ctx, call{args: append([]string{"worktree", "add", "--quiet", "--no-checkout"}, what...)}); err != nil {
+		return err
+	}
+	_, err := r.do(ctx, call{args: []string{"worktree", "lock", "--reason", "flow run " + w.Run + ", step " + w.Path, "--", w.Dir}})
 	return err
 }
 
 // dropWorktree removes a worktree with what is in it, and what git knows of it.
 func (r *Repo) dropWorktree(ctx context.Context, w *Workspace) error {
-	r.git.trees.Lock()
-	defer r.git.trees.Unlock()
-	return r.removeWorktree(ctx, w)
+	return r.alone(ctx, func() error { return r.forgetWorktree(ctx, w) })
 }
 
-func (r *Repo) removeWorktree(ctx context.Context, w *Workspace) error {
+func (r *Repo) forgetWorktree(ctx context.Context, w *Workspace) error {
 	// Twice --force: it is locked. It may also be unknown, which is just as well.
 	if _, err := r.run(ctx, call{args: []string{"worktree", "remove", "--force", "--force", "--", w.Dir}}); err != nil {
 		return err
 	}
 	return removeTree(w.Dir)
+}
+
+// alone calls fn while no other flow makes or removes worktrees of the repository: git
+// fails when it meets one that another git is just making.
+func (r *Repo) alone(ctx context.Context, fn func() error) error {
+	dir, err := os.Open(r.common)
+	if err != nil {
+		return err
+	}
+	defer dir.Close() // and with it the lock
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return fn()
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return fmt.Errorf("lock %s: %w", r.common, err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
 }
 
 // removeTree removes a directory, also where directories in it may not be written:

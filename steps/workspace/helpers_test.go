@@ -239,6 +239,6 @@ func everyFault(t *testing.T, prepare func(*lab), operate func(*lab, *Git) error
 // changes reports whether a git command changes more than objects and files of its own.
 func changes(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
-		return slices.Contains([]string{"update-ref", "symbolic-ref", "worktree", "init", "merge", "cherry-pick", "checkout-index"}, arg)
+		return slices.Contains([]string{"update-ref", "symbolic-ref", "worktree", "init", "merge", "cherry-pick", "checkout-index", "reset"}, arg)
 	})
 }

@@ -211,14 +211,10 @@ func TestMergeResolvesConflicts(t *testing.T) {
 			before := l.history()
 			q := l.mergeRequest(one, two)
 			var seen []Conflict
-			q.Resolve = func(_ context.Context, dir string, c Conflict) error {
-				seen = append(seen, c)
-				return nil
-			}
-			resolve := q.Resolve
-			q.Resolve = func(ctx context.Context, dir string, k Conflict) error {
+			q.Resolve = func(_ context.Context, dir string, found Conflict) error {
+				seen = append(seen, found)
 				l.sh(dir, "grep -q '^|||||||' a.txt; "+c.script)
-				return resolve(ctx, dir, k)
+				return nil
 			}
 			done, err := l.git.Merge(t.Context(), q)
 			if diff := cmp.Diff([]Conflict{{Branch: "flow/r1/fix-1", Step: "fix.1", Files: []string{"a.txt"}}}, seen); diff != "" {
