@@ -128,10 +128,10 @@ func (c *comparison) step(prefix string, old, s *Step, differs map[string]bool) 
 	return inner.changes
 }
 
-// whole says that the steps in s cannot be told apart from s: they are many of one, or work
-// in what s made for them.
+// whole says that the steps in s cannot be told apart from s: they are many of one, work in
+// what s made for them, or s ends with what they changed.
 func whole(s *Step) bool {
-	return s.Kind != KindGroup || s.Foreach != nil || s.Repeat != nil || s.Isolation != nil
+	return s.Kind != KindGroup || s.Foreach != nil || s.Repeat != nil || s.Isolation != nil || s.Changes
 }
 
 // print returns what decides what s does, by key.

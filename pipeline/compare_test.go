@@ -124,3 +124,13 @@ func frozenPlan(t *testing.T, src string) *pipeline.Plan {
 	}
 	return &p
 }
+
+// A group whose changes others look at has an end of its own, which is about all that is in
+// it: its steps do not run again without it.
+func TestAffectedGroupWithChanges(t *testing.T) {
+	src := strings.Replace(comparedPlan, `{needs: [group], run: "true"}`, `{run: "echo {{ .steps.group.diff }}"}`, 1)
+	got := comparedPlanOf(t, src).Affected("group.edit")
+	if d := cmp.Diff([]string{"group", "last"}, got); d != "" {
+		t.Error(d)
+	}
+}

@@ -3,6 +3,8 @@ package dag
 import (
 	"fmt"
 	"time"
+
+	"flow/pipeline"
 )
 
 // Apply takes in a fact. It returns an error, and changes nothing, when f cannot follow
@@ -43,8 +45,6 @@ func (m *Machine) applyRun(f Fact) error {
 	switch {
 	case f.Kind == Updated && f.Attempt < m.floor:
 		return refuse(f, fmt.Sprintf("there is an attempt %d", m.floor))
-	case f.Kind == Updated && !m.Idle():
-		return refuse(f, "something runs")
 	case f.Kind == Updated:
 		m.floor = f.Attempt
 		return nil
@@ -120,8 +120,8 @@ func (n *node) misfits(f Fact) string {
 	switch {
 	case f.Kind == Continued && f.Count != len(n.inner.nodes)+1:
 		return fmt.Sprintf("round %d is due", len(n.inner.nodes)+1)
-	case f.Kind == Opened && n.form == Each && (f.Count < 0 || f.Count > MaxItems):
-		return fmt.Sprintf("it has %d items, and may have %d", f.Count, MaxItems)
+	case f.Kind == Opened && n.form == Each && (f.Count < 0 || f.Count > pipeline.MaxItems):
+		return fmt.Sprintf("it has %d items, and may have %d", f.Count, pipeline.MaxItems)
 	case f.Kind == Skipped && (n.scope.of(Loop) || n.scope.of(Contest) && !n.judge):
 		return "rounds and candidates have no condition"
 	case f.Kind == Suspended && !n.asks():

@@ -6,9 +6,6 @@ import (
 	"flow/pipeline"
 )
 
-// MaxItems is how many items a `foreach` may have.
-const MaxItems = 10_000
-
 // A nursery is what new nodes are made from. All that does not differ between the
 // instances of a step is made once.
 type nursery struct {
@@ -17,6 +14,7 @@ type nursery struct {
 	ids      map[*pipeline.Step]map[string]int
 	contests map[*pipeline.Contest]*field
 	shared   map[*pipeline.Step]bool // the steps whose sessions others use
+	searched map[*pipeline.Plan]bool // for these
 	sessions map[*node]*session      // by the node that began it
 	gated    bool                    // some Each bounds its items
 }
@@ -28,13 +26,16 @@ type field struct {
 }
 
 func newNursery(p *pipeline.Plan) nursery {
-	return nursery{
+	g := nursery{
 		plan: p, agents: map[string]*class{},
 		ids:      map[*pipeline.Step]map[string]int{},
 		contests: map[*pipeline.Contest]*field{},
-		shared:   sharedSessions(p),
+		shared:   map[*pipeline.Step]bool{},
+		searched: map[*pipeline.Plan]bool{},
 		sessions: map[*node]*session{},
 	}
+	g.findShared(p)
+	return g
 }
 
 // formOf returns what the node of step is that has so many others of the same step around it.

@@ -104,51 +104,39 @@ func (n *node) unlock() {
 	n.handOn()
 }
 
-// sharing are the steps whose sessions other steps continue or fork.
-type sharing struct {
-	shared map[*pipeline.Step]bool
-	seen   map[*pipeline.Plan]bool
-}
-
-func sharedSessions(p *pipeline.Plan) map[*pipeline.Step]bool {
-	s := sharing{map[*pipeline.Step]bool{}, map[*pipeline.Plan]bool{}}
-	s.plan(p)
-	delete(s.shared, nil)
-	return s.shared
-}
-
-func (s *sharing) plan(p *pipeline.Plan) {
-	if p != nil && !s.seen[p] {
-		s.seen[p] = true
-		s.steps(p, p.Steps)
+// findShared notes the steps of p whose sessions other steps continue or fork.
+func (g *nursery) findShared(p *pipeline.Plan) {
+	if p != nil && !g.searched[p] {
+		g.searched[p] = true
+		g.findSharedBy(p, p.Steps)
 	}
 }
 
-// steps looks at some of the steps of p.
-func (s *sharing) steps(p *pipeline.Plan, some []pipeline.Step) {
+// findSharedBy notes the steps of p whose sessions some of its steps use.
+func (g *nursery) findSharedBy(p *pipeline.Plan, some []pipeline.Step) {
 	for i := range some {
 		step := &some[i]
 		if step.Session.Mode != pipeline.SessionNew {
-			if root := stepAt(p.Steps, step.Session.Root); root != step {
-				s.shared[root] = true
+			if root := g.stepAt(p.Steps, step.Session.Root); root != nil && root != step {
+				g.shared[root] = true
 			}
 		}
-		s.steps(p, step.Steps)
+		g.findSharedBy(p, step.Steps)
 		if step.Call != nil {
-			s.plan(step.Call.Plan)
+			g.findShared(step.Call.Plan)
 		}
 	}
 }
 
 // stepAt returns the step at a path of ids, nil if there is none.
-func stepAt(steps []pipeline.Step, path string) *pipeline.Step {
+func (g *nursery) stepAt(steps []pipeline.Step, path string) *pipeline.Step {
 	id, rest, deeper := strings.Cut(path, ".")
-	i := slices.IndexFunc(steps, func(s pipeline.Step) bool { return s.ID == id })
+	i, ok := g.idsOf(steps)[id]
 	switch {
-	case i < 0:
+	case !ok:
 		return nil
 	case deeper:
-		return stepAt(steps[i].Steps, rest)
+		return g.stepAt(steps[i].Steps, rest)
 	}
 	return &steps[i]
 }
