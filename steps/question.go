@@ -79,7 +79,7 @@ func (a *attempt) ask(ctx context.Context) (dag.Fact, error) {
 	for {
 		answer, err := a.x.answer(ctx, q, a.x.ledger.get(a.task.Path).open)
 		if err != nil {
-			return a.unanswered(ctx, err)
+			return a.unanswered(ctx, q, err)
 		}
 		if err := q.Check(answer); err != nil {
 			q.Problem = err.Error()
@@ -136,17 +136,18 @@ func (a *attempt) decided(answer Answer) (dag.Fact, error) {
 }
 
 // unanswered is the fact of a question whose waiting has ended with err.
-func (a *attempt) unanswered(ctx context.Context, err error) (dag.Fact, error) {
+func (a *attempt) unanswered(ctx context.Context, q Question, err error) (dag.Fact, error) {
 	cause := context.Cause(ctx)
+	late := !q.Deadline.IsZero() && !a.x.Now().Before(q.Deadline)
 	switch {
-	case errors.Is(err, local.ErrNobody) || errors.Is(cause, local.ErrNobody):
-		return dag.Fact{Kind: dag.Suspended, Reason: "waits for an answer", Result: a.charged()}, nil
-	case errors.Is(cause, errTimeout):
+	case late || errors.Is(cause, errTimeout):
 		a.result.Question = nil
 		return a.refused(&agents.Problem{
 			Cause: agents.CauseTimeout, Message: "nobody answered within " + a.step.Timeout.String(),
 			Hint: "answer in time, or raise the step's `timeout`",
 		}), nil
+	case errors.Is(err, local.ErrNobody) || errors.Is(cause, local.ErrNobody):
+		return dag.Fact{Kind: dag.Suspended, Reason: "waits for an answer", Result: a.charged()}, nil
 	case cause != nil:
 		return a.stopped(cause.Error()), nil
 	}
