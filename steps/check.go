@@ -33,16 +33,18 @@ func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors
 		req := stepRequest(p, s, "/workspace")
 		req.Prompt, req.Dir, req.Scratch, req.Home, req.Schema = "prompt", "/workspace", "/scratch", "/home", s.Output
 		req.Session = checkedSession(s.Session)
-		_, err := adapter.Command(req)
-		if err == nil {
-			return
+		var found pipeline.Errors
+		if _, err := adapter.Command(req); err != nil {
+			found = append(found, refusal(p.File, path, profile, s, err))
 		}
-		e := refusal(p.File, path, profile, s, err)
-		m := mistake{p.File, e.Pos, err.Error()}
-		if m.pos == (pipeline.Pos{}) || !seen[m] {
-			errs = append(errs, e)
+		for _, e := range append(found, strictErrors(p, path, s, adapter, req)...) {
+			_, why, _ := strings.Cut(e.Msg, ")") // after the step
+			m := mistake{p.File, e.Pos, why}
+			if m.pos == (pipeline.Pos{}) || !seen[m] {
+				errs = append(errs, e)
+			}
+			seen[m] = true
 		}
-		seen[m] = true
 	})
 	slices.SortStableFunc(errs, func(a, b pipeline.Error) int {
 		return cmp.Or(cmp.Compare(a.Pos.Line, b.Pos.Line), cmp.Compare(a.Pos.Col, b.Pos.Col))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"flow/agents"
+	"flow/agents/policy"
 	"flow/pipeline"
 )
 
@@ -32,9 +33,11 @@ type PreviewAgent struct {
 type PreviewRule struct {
 	Rule  string `json:"rule"`            // "deny shell(rm *)", or "default deny"
 	Where string `json:"where,omitempty"` // file:line:col
-	// Kept is `enforced` where the agent itself refuses a call before it runs, and
-	// `detected` where flow sees the call and ends the agent.
-	Kept string `json:"kept"`
+	// Kept is `enforced` where the agent itself refuses a call before it runs,
+	// `sandboxed` where the call comes to nothing, and `detected` where flow sees the
+	// call and ends the agent.
+	Kept agents.Enforcement `json:"kept"`
+	Why  string             `json:"why,omitempty"`
 }
 
 const choiceRace = "race"
@@ -108,25 +111,16 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 // previewRules says of every rule of a request who keeps it.
 func previewRules(adapter agents.Adapter, req agents.Request) []PreviewRule {
 	var all []PreviewRule
-	for _, r := range req.Rules {
-		text := r.Effect + " " + r.Tool
-		if r.Pattern != "" {
-			text += "(" + r.Pattern + ")"
+	for _, e := range Enforcement(adapter, req) {
+		r := PreviewRule{Rule: "default " + req.RuleDefault, Kept: e.How, Why: e.Why}
+		if e.Rule != nil {
+			rule := *e.Rule
+			r.Where, rule.Where = rule.Where, ""
+			r.Rule = policy.Text(rule)
 		}
-		all = append(all, PreviewRule{Rule: text, Where: r.Where, Kept: ruleEnforcement(adapter, req, &r)})
-	}
-	if req.RuleDefault != "" {
-		all = append(all, PreviewRule{Rule: "default " + req.RuleDefault, Kept: ruleEnforcement(adapter, req, nil)})
+		all = append(all, r)
 	}
 	return all
-}
-
-// ruleEnforcement says who keeps a rule of a request, its default for nil.
-func ruleEnforcement(adapter agents.Adapter, req agents.Request, rule *agents.Rule) string {
-	if e, ok := adapter.(agents.Enforcer); ok && e.Enforces(req, rule) {
-		return "enforced"
-	}
-	return "detected"
 }
 
 // sessionNames puts words in the place of the sessions that checkedSession made up.

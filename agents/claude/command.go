@@ -62,20 +62,33 @@ func sessionArgs(s agents.Session) []string {
 func policyArgs(r agents.Request) []string {
 	var args []string
 	if !r.Inherit {
-		args = append(args, "--setting-sources", "", "--strict-mcp-config")
+		args = append(args, "--setting-sources", "")
 	}
-	args = append(args, "--tools", strings.Join(tools(r), ","), "--permission-mode", permissionMode(r.Approval))
+	if withoutServers(r) {
+		args = append(args, "--strict-mcp-config")
+	}
+	args = append(args, "--tools", strings.Join(tools(r), ","), "--permission-mode", ruledMode(r))
+	allowed, denied := ruleArgs(r)
 	// Both lists end at the next flag, so they are safe from swallowing anything.
-	if len(r.AllowedTools) > 0 {
-		args = append(append(args, "--allowedTools"), r.AllowedTools...)
+	if allowed = slices.Concat(r.AllowedTools, allowed); len(allowed) > 0 {
+		args = append(append(args, "--allowedTools"), allowed...)
 	}
-	if len(r.BlockedTools) > 0 {
-		args = append(append(args, "--disallowedTools"), r.BlockedTools...)
+	if denied = slices.Concat(r.BlockedTools, denied); len(denied) > 0 {
+		args = append(append(args, "--disallowedTools"), denied...)
 	}
 	for _, dir := range r.AddDirs {
 		args = append(args, "--add-dir", dir)
 	}
 	return args
+}
+
+// ruledMode is the permission mode. Under rules with a default the rules say what
+// passes: nothing else does, or everything that the CLI has tools for.
+func ruledMode(r agents.Request) string {
+	if r.Closed() && r.Approval != agents.ApprovalPlan {
+		return "dontAsk"
+	}
+	return permissionMode(r.Approval)
 }
 
 // permissionMode is the CLI's word for a mode. "default" is spelt "manual" since
@@ -105,6 +118,13 @@ func permissionMode(a agents.ApprovalMode) string {
 // tools inside the working directory, but not a shell. Tools that reach other
 // agents of the machine (SendMessage, ListAgents) are given only by name.
 func tools(r agents.Request) []string {
+	if r.Ruled() {
+		return ruledTools(r, sandboxTools(r))
+	}
+	return sandboxTools(r)
+}
+
+func sandboxTools(r agents.Request) []string {
 	list := []string{"Read", "Grep", "Glob"}
 	switch r.Sandbox {
 	case agents.SandboxReadOnly:

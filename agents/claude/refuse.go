@@ -18,7 +18,7 @@ const maxPrompt = 10 << 20
 // and say the same less clearly, or, worse, not say it.
 func refuse(r agents.Request) error {
 	checks := []func(agents.Request) error{
-		refusePrompt, refuseSession, refuseModes, refuseTools, refuseLimits, refuseSchema, refuseSystemPrompt, refuseArgs,
+		refusePrompt, refuseSession, refuseModes, refuseTools, refuseRules, refuseLimits, refuseSchema, refuseSystemPrompt, refuseArgs,
 	}
 	for _, check := range checks {
 		if err := check(r); err != nil {

@@ -1,7 +1,6 @@
 package codex
 
 import (
-	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -122,10 +121,6 @@ func session(s agents.Session) []string {
 	default:
 		return []string{"-"}
 	}
-}
-
-func sandbox(r agents.Request) agents.SandboxMode {
-	return cmp.Or(r.Sandbox, agents.SandboxWorkspaceWrite)
 }
 
 // tomlString quotes s as a TOML basic string, which differs from JSON's only in

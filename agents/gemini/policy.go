@@ -92,11 +92,15 @@ const (
 // no counterpart for blocking.
 func policy(r agents.Request, mode string) ([]byte, error) {
 	var b []byte
-	if untrusted(r) {
+	if untrusted(r) && !r.Closed() {
 		b = grantMode(b, mode)
 	}
-	for _, name := range forbidden(sandbox(r)) {
+	for _, name := range bounds(r) {
 		b = appendRule(b, rule{tool: name}, "deny", sandboxPriority)
+	}
+	b, err := appendShared(b, r)
+	if err != nil {
+		return nil, err
 	}
 	for _, pattern := range r.BlockedTools {
 		blocked, err := parseRule(pattern)
@@ -134,8 +138,9 @@ func grantMode(b []byte, mode string) []byte {
 	return b
 }
 
-// A rule names a tool ("mcp_*" for many) and, for the shell, how the command begins.
-type rule struct{ tool, prefix string }
+// A rule names a tool ("mcp_*" for many) and, for the shell, how the command begins or
+// what it is.
+type rule struct{ tool, prefix, command string }
 
 var toolPattern = regexp.MustCompile(`^([A-Za-z0-9_*-]+)(?:\((.+)\))?$`)
 
@@ -187,6 +192,10 @@ func appendRule(b []byte, r rule, decision string, priority int) []byte {
 	if r.prefix != "" {
 		b = append(b, "\ncommandPrefix = "...)
 		b = agents.AppendString(b, r.prefix)
+	}
+	if r.command != "" {
+		b = append(b, "\ncommandRegex = "...)
+		b = agents.AppendString(b, wholeCommand(r.command))
 	}
 	b = fmt.Appendf(b, "\ndecision = %q\npriority = %d\n", decision, priority)
 	if decision == "allow" && (r.tool == "run_shell_command" || r.tool == "*") {

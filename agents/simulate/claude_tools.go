@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -118,10 +119,14 @@ func (c *claude) forbidsCommand(name string, x call) string {
 }
 
 // ruled reports whether a rule of the option names the tool, or the tool with a
-// pattern for the command: Bash(git log:*), Bash(git log *), Bash(ls).
+// pattern for the command: Bash(git log:*), Bash(git log *), Bash(ls). Patterns of paths
+// stand with Edit, for all tools that write: Edit(/docs/**).
 func (c *claude) ruled(key, name string, x call) bool {
 	return slices.ContainsFunc(claudeRules(c.args.values[key]), func(rule string) bool {
 		tool, pattern, scoped := strings.Cut(strings.TrimSuffix(rule, ")"), "(")
+		if scoped && tool == "Edit" && x.command == "" {
+			return c.pathRule(pattern, x.path)
+		}
 		if !scoped || tool != name || x.command == "" {
 			return rule == name
 		}
@@ -131,6 +136,23 @@ func (c *claude) ruled(key, name string, x call) bool {
 		}
 		return x.command == pattern
 	})
+}
+
+// pathRule reports whether a rule's pattern covers a path. "/" is the working directory
+// and "//" the root; what begins otherwise is found at any depth.
+func (c *claude) pathRule(pattern, path string) bool {
+	path = c.abs(path)
+	switch {
+	case strings.HasPrefix(pattern, "//"):
+		pattern = pattern[1:]
+	case strings.HasPrefix(pattern, "/"):
+		pattern = c.dir + pattern
+	default:
+		pattern = c.dir + "/**/" + pattern
+	}
+	expr := strings.NewReplacer(`/\*\*/`, `/(?:.*/)?`, `\*\*`, `.*`, `\*`, `[^/]*`).Replace(regexp.QuoteMeta(pattern))
+	ok, err := regexp.MatchString("^"+expr+"$", path)
+	return err == nil && ok
 }
 
 // refuse prints a call and its denial, which does not stop the turn.

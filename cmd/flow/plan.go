@@ -221,10 +221,14 @@ func (w preview) agent(a steps.PreviewAgent) {
 	}
 	w.field(map[bool]string{true: "judge", false: "agent"}[a.Judge], strings.Join(parts, ", "))
 	w.field("command", commandLine(a.Command))
-	for _, r := range a.Rules {
-		w.field("rule", r.Rule+": "+r.Kept)
-	}
 	w.field("problem", a.Problem)
+	for _, r := range a.Rules {
+		text := r.Rule + ": " + string(r.Kept)
+		if r.Why != "" {
+			text += " (" + r.Why + ")"
+		}
+		w.field("rule", text)
+	}
 }
 
 // limits says what bounds a step, and what its processes are given.
