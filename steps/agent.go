@@ -34,6 +34,9 @@ func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
 	if problem != nil {
 		return a.refused(problem), nil
 	}
+	if out := a.reserve(ctx); out != nil { // before anything begins
+		return a.ended(*out)
+	}
 	if err := a.start(ctx, p.session.ID); err != nil {
 		return dag.Fact{}, err
 	}
@@ -73,6 +76,9 @@ func (a *attempt) settle(ctx context.Context, out agents.Outcome) (dag.Fact, err
 		next, fact, err := a.accept(ctx, out)
 		if next == nil || err != nil {
 			return fact, err
+		}
+		if out := a.reserve(ctx); out != nil {
+			return a.ended(*out) // with the answer that there is
 		}
 		a.result.Answered = false
 		if out, err = a.turn(ctx, *next); err != nil {
@@ -151,6 +157,7 @@ func (a *attempt) took(out agents.Outcome) {
 	if out.Version != "" {
 		r.Version = out.Version
 	}
+	a.spent(spendingOf(out.Usage, out.CostUSD))
 	r.Usage = sumUsage(r.Usage, out.Usage)
 	r.CostUSD = sumCost(r.CostUSD, out.CostUSD)
 	a.x.ledger.used(out.SessionID, out.SessionUsage)
@@ -164,6 +171,9 @@ func (a *attempt) ended(out agents.Outcome) (dag.Fact, error) {
 	}
 	if problem.Cause == agents.CauseCancelled && a.why == agents.IntentCancel {
 		return a.stopped(a.reason), nil
+	}
+	if l := a.exceeded(problem.Cause); l != nil {
+		return a.overBudget(*l, problem.Message), nil
 	}
 	if problem.Cause == agents.CauseTimeout && problem.Hint == "" {
 		problem.Hint = a.timeoutHint()

@@ -32,6 +32,7 @@ import (
 // it takes the session ids that it is given, without it counts over whole sessions.
 type fakeAgent struct {
 	chooses bool
+	bounds  bool     // it reports its cost, and can bound it
 	keeps   []string // the effects of rules that it keeps by itself; "default" for the default
 }
 
@@ -45,7 +46,7 @@ func (f fakeAgent) Enforces(_ agents.Request, r *agents.Rule) bool {
 func (f fakeAgent) Info() agents.Info {
 	return agents.Info{
 		Name: "fake", Title: "Fake", Executable: "no-such-agent", Install: "install it",
-		Capabilities: agents.Capabilities{ChoosesSessionID: f.chooses, Resume: true, Fork: true},
+		Capabilities: agents.Capabilities{ChoosesSessionID: f.chooses, Resume: true, Fork: true, Cost: f.bounds, MaxCost: f.bounds},
 	}
 }
 

@@ -29,7 +29,13 @@ func (j Journal) Append(ctx context.Context, f dag.Fact) error {
 	if err := j.x.Store.Append(ctx, recordFact, f, durable); err != nil {
 		return err
 	}
-	return j.x.ledger.note(f)
+	if err := j.x.ledger.note(f); err != nil {
+		return err
+	}
+	if f.Kind != dag.Started {
+		j.x.budgets.release(f.Path)
+	}
+	return nil
 }
 
 // Facts returns the facts among a run's records, in order; an update is one.

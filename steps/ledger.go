@@ -15,6 +15,7 @@ import (
 type ledger struct {
 	mu       sync.Mutex
 	accounts map[string]*account      // by step path
+	largest  map[string]spending      // what the dearest turn used: by "step" and path without numbers, and by "agent" and profile
 	totals   map[string]*agents.Usage // by native session: what it has used so far, where its agent counts so
 	ends     int                      // how many steps have succeeded
 }
@@ -51,7 +52,7 @@ type account struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{accounts: map[string]*account{}, totals: map[string]*agents.Usage{}}
+	return &ledger{accounts: map[string]*account{}, largest: map[string]spending{}, totals: map[string]*agents.Usage{}}
 }
 
 // note takes in a fact. One without a result says nothing of sessions and costs: the
@@ -87,7 +88,7 @@ func (l *ledger) note(f dag.Fact) error {
 	default:
 	}
 	if len(f.Result) > 0 && a.attempt > 0 {
-		l.settle(a, f.Attempt, result)
+		l.settle(a, f.Path, f.Attempt, result)
 	}
 	return nil
 }
@@ -126,7 +127,7 @@ func (a *account) reopen() {
 	}
 }
 
-func (l *ledger) settle(a *account, attempt int, r Result) {
+func (l *ledger) settle(a *account, path string, attempt int, r Result) {
 	if a.attempt == attempt { // not one that was refused before it began
 		a.open = nil
 	}
@@ -149,6 +150,7 @@ func (l *ledger) settle(a *account, attempt int, r Result) {
 	} else if r.Agent != "" {
 		a.agent = r.Agent
 	}
+	l.measure(path, r)
 	a.usage, a.costUSD, a.durationMS = r.Usage, r.CostUSD, r.DurationMS
 }
 

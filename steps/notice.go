@@ -8,6 +8,7 @@ const (
 	noticePolicy   = "policy"
 	noticeLimit    = "limit"
 	noticeFallback = "fallback"
+	noticeBudget   = "budget"
 )
 
 // notice records an event of flow's own about the attempt: something that its agent did

@@ -57,6 +57,7 @@ type Result struct {
 
 	Usage      *agents.Usage `json:"usage,omitempty"`
 	CostUSD    *float64      `json:"costUsd,omitempty"`
+	Dearest    *TurnCost     `json:"dearest,omitempty"` // of the attempt's turns
 	DurationMS int64         `json:"durationMs"`
 	Leftovers  []string      `json:"leftovers,omitempty"` // processes that outlived the step's own and were ended
 }

@@ -55,7 +55,9 @@ type Config struct {
 	// Simulate, when set, is the command line that is put in front of an agent's
 	// arguments instead of its executable: a simulated agent.
 	Simulate func(use string) []string
-	Now      func() time.Time
+	// Stop stops the run: nothing new starts. It may be nil, and must not block.
+	Stop func(reason error)
+	Now  func() time.Time
 	// Events calls its argument with every event of the run so far, one JSON line each.
 	Events  func(func(line []byte) error) error
 	Observe func(agents.Event) // every new event, in order; must be quick
@@ -75,6 +77,7 @@ type Executor struct {
 	frames    recent[*frame]
 	items     recent[[]json.RawMessage] // of lists
 	ledger    *ledger
+	budgets   *budgets
 	recorder  *recorder
 	answers   *answers
 	git       *workspace.Git
@@ -90,7 +93,7 @@ type Executor struct {
 // used by this flow.
 func New(c Config) (*Executor, error) {
 	x := &Executor{
-		Config: c, ledger: newLedger(), renderers: map[*pipeline.Plan]*pipeline.Renderer{},
+		Config: c, ledger: newLedger(), budgets: newBudgets(), renderers: map[*pipeline.Plan]*pipeline.Renderer{},
 		frames: recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
 		answers:  newAnswers(c.Store, c.Logger), git: newGit(c), merging: make(chan struct{}, 1),
@@ -143,6 +146,9 @@ type attempt struct {
 	env      []string
 	turns    int    // the number of the latest process
 	result   Result // as far as it is known
+	reserved bool   // what the next turn may use is reserved
+	bound    *limit // the budget that MaxCostUSD of the latest turn comes from, or nil
+	over     *limit // the budget that a turn could not begin for, or nil
 	held     string // the session whose history holds the prompt, "" if none
 	repaired bool   // an answer went back because of its schema
 	checks   int    // how often work went back because of the check

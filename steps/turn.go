@@ -30,8 +30,12 @@ type Launch struct {
 
 // turn starts the agent once as planned and follows it to its end.
 func (a *attempt) turn(ctx context.Context, p turnPlan) (agents.Outcome, error) {
+	if out := a.reserve(ctx); out != nil {
+		return *out, nil
+	}
 	spec := a.spec()
 	req := a.request(p.session, p.prompt)
+	a.reserved = false
 	adapter := a.adapter()
 	cmd, err := adapter.Command(req)
 	if err != nil {
@@ -79,6 +83,9 @@ func (a *attempt) request(session agents.Session, prompt string) agents.Request 
 	req.Dir, req.Schema, req.Scratch = a.dir, a.step.Output, a.path("d")
 	req.Home = filepath.Join(a.x.Store.Dir(), "agents", a.profile().Use)
 	req.Session, req.Prompt = session, prompt
+	if a.bound != nil {
+		req.MaxCostUSD = a.bound.left
+	}
 	return req
 }
 

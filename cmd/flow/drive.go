@@ -1,6 +1,10 @@
 package main
 
-import "github.com/spf13/pflag"
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+)
 
 // driveFlags are the flags of every command that takes a run to its end.
 type driveFlags struct {
@@ -8,6 +12,7 @@ type driveFlags struct {
 	quiet   bool
 	noInput bool
 	yes     bool
+	budget  budgetFlags
 }
 
 func (f *driveFlags) add(fl *pflag.FlagSet) {
@@ -15,6 +20,10 @@ func (f *driveFlags) add(fl *pflag.FlagSet) {
 	fl.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, only what failed")
 	fl.BoolVar(&f.noInput, "no-input", false, "ask nothing on the terminal; `ask` steps wait for flow approve")
 	fl.BoolVar(&f.yes, "yes", false, "approve every `ask` step that has no form")
+	fl.Float64Var(&f.budget.USD, "budget-usd", 0, "another `budget.usd` than the pipeline's, from now on")
+	fl.Int64Var(&f.budget.Tokens, "budget-tokens", 0, "another `budget.tokens` than the pipeline's, from now on")
 }
 
-func (f *driveFlags) check() error { return oneOf("--output", f.output, "text", "json") }
+func (f *driveFlags) check() error {
+	return errors.Join(oneOf("--output", f.output, "text", "json"), f.budget.check())
+}

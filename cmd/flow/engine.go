@@ -34,6 +34,8 @@ type engine struct {
 	supervisor *proc.Supervisor
 	progress   *progress
 	signal     atomic.Int32 // the first signal that asked the run to stop, or 0
+	stops      chan error   // why the run is to stop, while what runs goes on
+	overBudget atomic.Pointer[steps.BudgetError]
 }
 
 // exitsFile is where the guardian says how processes ended when flow died.
@@ -57,6 +59,10 @@ func (e *engine) prepare() error {
 	if err != nil {
 		return err
 	}
+	if err := e.rebudget(); err != nil {
+		return err
+	}
+	e.stops = make(chan error, 1)
 	e.progress = newProgress(e.stderr, e.quiet, e.now)
 	e.machine = dag.New(e.plan, dag.Options{})
 	e.supervisor = proc.New(proc.Options{
@@ -67,7 +73,7 @@ func (e *engine) prepare() error {
 		RunID: header.ID, Started: header.Created, Plan: e.plan, Adapters: adapters(),
 		Store: e.run, Launcher: e.supervisor, Workspace: header.Workspace,
 		Inputs: e.inputs, Secrets: e.secrets, Environ: e.environ(),
-		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Yes: e.yes,
+		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Yes: e.yes, Stop: e.stop,
 	}
 	if e.interactive(e.driveFlags) {
 		config.Ask = e.newPrompter(e.progress)
@@ -106,6 +112,7 @@ func (e *engine) execute() error {
 	err := local.Run(ctx, e.machine, e.executor, e.executor.Journal(), local.Options{
 		Interactive: e.interactive(e.driveFlags),
 		Observe:     e.progress.fact,
+		Stop:        e.stops,
 		Panic: func(path string, stack []byte) {
 			fmt.Fprintf(e.stderr, "flow: a defect of flow made step %s fail:\n%s\n", path, stack)
 		},
@@ -115,6 +122,9 @@ func (e *engine) execute() error {
 		return e.broken(err)
 	}
 	report := newReport(e.run.Header(), e.machine, string(e.machine.Status()), e.run)
+	if over := e.overBudget.Load(); over != nil && report.Status != string(dag.OK) {
+		report.Error, report.hint = over.Message, over.Hint
+	}
 	if err := e.outputs(report); err != nil {
 		return err
 	}
@@ -163,6 +173,8 @@ func (e *engine) exit(r *report) error {
 		return nil
 	case sig != 0:
 		return exitError{exitSignal + int(sig)}
+	case e.overBudget.Load() != nil || r.only(agents.CauseBudget):
+		return exitError{exitBudget}
 	case r.Status == string(dag.Waiting) || r.only(agents.CauseDenied):
 		return exitError{exitPerson}
 	case r.only(agents.CauseTimeout):

@@ -19,6 +19,7 @@ const (
 	exitNoRun     = 10  // no such run
 	exitLocked    = 11  // another process has the run
 	exitState     = 12  // the state directory cannot be used
+	exitBudget    = 5   // a budget is used up
 	exitTimeout   = 124 // every failed step ran into its timeout
 	exitSignal    = 128 // plus the signal's number
 )

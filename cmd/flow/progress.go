@@ -230,6 +230,8 @@ func (p *progress) end(r *report) {
 	switch {
 	case r.Status == string(dag.Waiting):
 		lines = append(lines, waiting(r)...)
+	case r.hint != "":
+		lines = append(lines, "hint: "+r.hint)
 	case r.Status != string(dag.OK):
 		lines = append(lines, "hint: flow resume "+r.Run)
 	case p.quiet:

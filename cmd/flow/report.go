@@ -30,6 +30,8 @@ type report struct {
 	Error   string         `json:"error,omitempty"` // what is wrong with the run as a whole
 	Outputs map[string]any `json:"outputs"`
 	Steps   stepReports    `json:"steps"`
+
+	hint string // what to do about Error
 }
 
 // stepReport is one step. Text, output and the like are null when there are none.

@@ -97,7 +97,7 @@ func check(file string) (*pipeline.Plan, []pipeline.Warning, error) {
 	if errs := steps.Check(plan, adapters()); len(errs) > 0 {
 		return nil, warnings, errs
 	}
-	return plan, warnings, nil
+	return plan, append(warnings, steps.Lint(plan, adapters())...), nil
 }
 
 // fileError makes a pipeline that cannot be opened a mistake of the command line.

@@ -37,6 +37,7 @@ type driver struct {
 	asking  int             // how many wait for a person
 	told    bool            // all of those know that nobody is there
 	halted  bool            // nothing new starts
+	reason  error           // why the run is to stop while what runs goes on, or nil
 	timer   *time.Timer
 	wake    time.Time // when timer fires; zero: it does not
 }
@@ -69,6 +70,7 @@ func (d *driver) run() error {
 			done = nil // once
 			d.halt()
 		}
+		d.heed()
 		d.launch()
 		if len(d.running) == 0 && len(d.backlog) == 0 && d.ended() {
 			return d.group.Wait()
@@ -79,7 +81,26 @@ func (d *driver) run() error {
 		case <-d.timer.C:
 			d.wake = time.Time{}
 		case <-done:
+		case reason := <-d.o.Stop:
+			d.stop(reason)
 		}
+	}
+}
+
+// heed looks whether the run is to stop, before anything else starts.
+func (d *driver) heed() {
+	select {
+	case reason := <-d.o.Stop:
+		d.stop(reason)
+	default:
+	}
+}
+
+// stop keeps anything new from starting. What runs comes to its end.
+func (d *driver) stop(reason error) {
+	if !d.halted && !d.m.Done() {
+		d.halted, d.reason = true, reason
+		d.mark(reason)
 	}
 }
 
@@ -116,11 +137,16 @@ func (d *driver) fail(err error) {
 // halt keeps anything new from starting. If it was the caller who wants to end, the run is
 // marked as stopped, so that a resume knows.
 func (d *driver) halt() {
+	marked := d.reason != nil
 	d.halted = true
-	if d.caller.Err() == nil || d.m.Done() {
-		return
+	if d.caller.Err() != nil && !d.m.Done() && !marked {
+		d.mark(context.Cause(d.caller))
 	}
-	f := dag.Fact{Kind: dag.Stopped, Reason: context.Cause(d.caller).Error()}
+}
+
+// mark stores that the run was stopped.
+func (d *driver) mark(reason error) {
+	f := dag.Fact{Kind: dag.Stopped, Reason: reason.Error()}
 	d.spawn("", true, func(context.Context) {
 		d.inbox <- message{event: ended, fact: f, err: d.store(f)}
 	})
@@ -185,6 +211,9 @@ func (d *driver) start(t dag.Task) {
 		d.running[t.Path].asking = true
 		d.asking++
 		d.told = false
+	}
+	if d.reason != nil { // it was in the backlog when the run was to stop
+		d.running[t.Path].cancel(d.reason)
 	}
 }
 

@@ -43,6 +43,9 @@ type Options struct {
 	// Interactive says that somebody may answer questions while the run waits for them.
 	// Otherwise they are suspended when nothing else is left to do.
 	Interactive bool
+	// Stop, when it gives a reason, stops the run as the end of Run's ctx does, but what
+	// runs comes to its own end. It may be nil.
+	Stop <-chan error
 	// Observe is called with each fact after the machine has taken it in. The
 	// driver waits for it, and it may read the machine.
 	Observe func(dag.Fact)

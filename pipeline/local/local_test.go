@@ -554,3 +554,37 @@ func shaped(shape string, n int) *pipeline.Plan {
 	}
 	return plan(4, steps...)
 }
+
+// A run that is to stop starts nothing more, and lets what runs come to its end.
+func TestStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stop := make(chan error, 1)
+		works := works(time.Minute)
+		x := exec(func(ctx context.Context, task dag.Task, rec local.Recorder) (dag.Fact, error) {
+			if task.Path == "a" {
+				stop <- errors.New("enough")
+				return answer(task, dag.Stopped), nil
+			}
+			return works(ctx, task, rec)
+		})
+		j := &journal{takes: time.Second}
+		m, err := run(t, plan(0, step("a"), step("long"), step("b", "long")), x, j, local.Options{Stop: stop})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Status() != dag.Cancelled || j.kinds("long") != "started succeeded" || j.kinds("b") != "" || j.kinds("") != "stopped" {
+			t.Errorf("%s: long %q, b %q, the run %q", m.Status(), j.kinds("long"), j.kinds("b"), j.kinds(""))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) { // nor does it matter that it is cancelled besides
+		stop := make(chan error, 1)
+		stop <- errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("by hand"))
+		m := dag.New(plan(0, step("a")), dag.Options{})
+		j := &journal{}
+		if err := local.Run(ctx, m, works(time.Minute), j, local.Options{Stop: stop}); err != nil || j.kinds("") != "stopped" {
+			t.Errorf("%v, the run %q", err, j.kinds(""))
+		}
+	})
+}
