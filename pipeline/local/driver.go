@@ -38,6 +38,7 @@ type driver struct {
 	told    bool            // all of those know that nobody is there
 	halted  bool            // nothing new starts
 	reason  error           // why the run is to stop while what runs goes on, or nil
+	marked  bool            // it is stored that the run was stopped
 	timer   *time.Timer
 	wake    time.Time // when timer fires; zero: it does not
 }
@@ -73,7 +74,9 @@ func (d *driver) run() error {
 		d.heed()
 		d.launch()
 		if len(d.running) == 0 && len(d.backlog) == 0 && d.ended() {
-			return d.group.Wait()
+			if d.reason == nil || !d.mark(d.reason) {
+				return d.group.Wait()
+			}
 		}
 		select {
 		case msg := <-d.inbox:
@@ -96,11 +99,11 @@ func (d *driver) heed() {
 	}
 }
 
-// stop keeps anything new from starting. What runs comes to its end.
+// stop keeps anything new from starting. What runs comes to its end, and only then is the
+// run marked as stopped: the machine wants everything cancelled that runs beyond that.
 func (d *driver) stop(reason error) {
-	if !d.halted && !d.m.Done() {
+	if !d.halted {
 		d.halted, d.reason = true, reason
-		d.mark(reason)
 	}
 }
 
@@ -137,19 +140,24 @@ func (d *driver) fail(err error) {
 // halt keeps anything new from starting. If it was the caller who wants to end, the run is
 // marked as stopped, so that a resume knows.
 func (d *driver) halt() {
-	marked := d.reason != nil
 	d.halted = true
-	if d.caller.Err() != nil && !d.m.Done() && !marked {
+	if d.caller.Err() != nil {
 		d.mark(context.Cause(d.caller))
 	}
 }
 
-// mark stores that the run was stopped.
-func (d *driver) mark(reason error) {
+// mark stores that the run was stopped. It reports false when there is nothing to be said:
+// it has been, or the run was over.
+func (d *driver) mark(reason error) bool {
+	if d.marked || d.m.Done() {
+		return false
+	}
+	d.marked = true
 	f := dag.Fact{Kind: dag.Stopped, Reason: reason.Error()}
 	d.spawn("", true, func(context.Context) {
 		d.inbox <- message{event: ended, fact: f, err: d.store(f)}
 	})
+	return true
 }
 
 // launch starts what the machine has to offer, as far as there is room.

@@ -572,7 +572,7 @@ func TestStop(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Status() != dag.Cancelled || j.kinds("long") != "started succeeded" || j.kinds("b") != "" || j.kinds("") != "stopped" {
+		if m.Status() != dag.RunCancelled || j.kinds("long") != "started succeeded" || j.kinds("b") != "" || j.kinds("") != "stopped" {
 			t.Errorf("%s: long %q, b %q, the run %q", m.Status(), j.kinds("long"), j.kinds("b"), j.kinds(""))
 		}
 	})
