@@ -51,10 +51,6 @@ type Git struct {
 	scratch string
 	exclude []string
 
-	// trees is held while worktrees are added or removed: git reads the records of all
-	// of them, and fails over one that another git is just about to write.
-	trees sync.Mutex
-
 	mu    sync.Mutex
 	known bool // that git is new enough
 }
