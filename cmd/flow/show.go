@@ -71,7 +71,7 @@ func (r *report) table(w io.Writer, h state.Header) error {
 	fmt.Fprintf(w, "run       %s\npipeline  %s (%s)\nstatus    %s\nstarted   %s\nworkspace %s\n\n", r.Run, r.Name, h.File, r.Status, h.Created.Local().Format(time.DateTime), h.Workspace)
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "STEP\tSTATUS\tAGENT\tATTEMPTS\tTIME\tTOKENS\tCOST\tNOTE")
-	for _, s := range r.Steps {
+	for _, s := range r.Steps.withoutCrowds() {
 		tokens, cost := "", ""
 		if s.Usage != nil {
 			tokens = fmt.Sprint(s.Usage.TotalTokens)
