@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,12 +26,11 @@ type prompter struct {
 	now      func() time.Time
 
 	turn  chan struct{} // holds a value while a question stands
-	start sync.Once
-	lines chan string // what was typed; closed at the end of it
+	lines chan string   // what was typed; closed at the end of it. nil before the first question
 }
 
 func (a *app) newPrompter(p *progress) *prompter {
-	return &prompter{in: a.stdin, progress: p, by: a.user(), now: a.now, turn: make(chan struct{}, 1), lines: make(chan string)}
+	return &prompter{in: a.stdin, progress: p, by: a.user(), now: a.now, turn: make(chan struct{}, 1)}
 }
 
 // user is who answers, as far as the environment says.
@@ -72,8 +70,7 @@ func (p *prompter) Answer(ctx context.Context, q steps.Question) (steps.Answer, 
 	case <-ctx.Done():
 		return steps.Answer{}, context.Cause(ctx)
 	}
-	p.start.Do(func() { go p.read() })
-	p.discard()
+	p.listen()
 	p.show(q)
 	defer p.progress.prompt("")
 	for {
@@ -93,17 +90,23 @@ func (p *prompter) Answer(ctx context.Context, q steps.Question) (steps.Answer, 
 }
 
 // read reads the terminal for as long as the process lives: a read cannot be taken back.
-func (p *prompter) read() {
-	defer close(p.lines)
+func (p *prompter) read(lines chan<- string) {
+	defer close(lines)
 	in := bufio.NewScanner(p.in)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
-		p.lines <- in.Text()
+		lines <- in.Text()
 	}
 }
 
-// discard drops the line that was typed before anything was asked.
-func (p *prompter) discard() {
+// listen begins to read, and later drops the line that was typed after the question
+// before was answered: it was not meant for this one.
+func (p *prompter) listen() {
+	if p.lines == nil {
+		p.lines = make(chan string)
+		go p.read(p.lines)
+		return
+	}
 	select {
 	case <-p.lines:
 	default:
