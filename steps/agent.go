@@ -30,6 +30,9 @@ func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
 	if err != nil {
 		return a.refusedOr(err)
 	}
+	if fact, ok, err := a.cached(ctx, text); ok || err != nil {
+		return fact, err
+	}
 	p, problem := a.plan(text)
 	if problem != nil {
 		return a.refused(problem), nil

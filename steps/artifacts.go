@@ -49,7 +49,7 @@ func (r Result) ArtifactList(blobs interface{ Blob(string) ([]byte, error) }) ([
 // keepArtifacts stores the files that the step's `artifacts` name. The problem is that
 // they cannot be kept as the pipeline says; what could be kept is kept all the same.
 func (a *attempt) keepArtifacts() (*agents.Problem, error) {
-	if len(a.step.Artifacts) == 0 {
+	if len(a.step.Artifacts) == 0 || a.result.Cached {
 		return nil, nil
 	}
 	root, err := os.OpenRoot(a.dir)

@@ -22,6 +22,9 @@ func (a *attempt) finished(ctx context.Context) (dag.Fact, error) {
 	if problem != nil {
 		return a.failed(problem), err
 	}
+	if err == nil {
+		a.remember(ctx)
+	}
 	return a.succeeded(), err
 }
 

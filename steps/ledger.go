@@ -42,6 +42,7 @@ type account struct {
 	// agent is the profile that the step is on, "" for its own; fellBack says that it
 	// stands in for another one. next and failed are of the latest attempt, if it failed.
 	agent    string
+	lookup   string // the cache's entry that an attempt was about to take
 	fellBack bool
 	next     *Next
 	failed   *Result
@@ -116,6 +117,7 @@ func (a *account) begin(f dag.Fact, r Result) {
 	if r.Tree != "" {
 		a.tree = r.Tree
 	}
+	a.lookup = r.Lookup
 }
 
 // reopen gives the step a fresh start: once all agents that could take over have

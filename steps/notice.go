@@ -9,6 +9,7 @@ const (
 	noticeLimit    = "limit"
 	noticeFallback = "fallback"
 	noticeBudget   = "budget"
+	noticeCache    = "cache"
 )
 
 // notice records an event of flow's own about the attempt: something that its agent did

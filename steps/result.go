@@ -35,6 +35,11 @@ type Result struct {
 	Stderr string  `json:"stderr,omitempty"`
 	Exit   *int    `json:"exit,omitempty"`
 
+	// Cached says that the result was taken from the cache; Lookup, of a Started fact, that
+	// it is about to be, and from where.
+	Cached bool   `json:"cached,omitempty"`
+	Lookup string `json:"lookup,omitempty"`
+
 	Artifacts Content `json:"artifacts,omitzero"` // a JSON list of Artifact
 	// Winner is, of a contest, the candidate whose result this is.
 	Winner   *int      `json:"winner,omitempty"`

@@ -55,6 +55,7 @@ type Config struct {
 	// Simulate, when set, is the command line that is put in front of an agent's
 	// arguments instead of its executable: a simulated agent.
 	Simulate func(use string) []string
+	CacheDir string // of results that steps with `cache` share with other runs; "" for none
 	// Stop stops the run: nothing new starts. It may be nil, and must not block.
 	Stop func(reason error)
 	Now  func() time.Time
@@ -78,6 +79,8 @@ type Executor struct {
 	items     recent[[]json.RawMessage] // of lists
 	ledger    *ledger
 	budgets   *budgets
+	versions  *versions
+	traffic   *traffic
 	recorder  *recorder
 	answers   *answers
 	git       *workspace.Git
@@ -93,8 +96,10 @@ type Executor struct {
 // used by this flow.
 func New(c Config) (*Executor, error) {
 	x := &Executor{
-		Config: c, ledger: newLedger(), budgets: newBudgets(), renderers: map[*pipeline.Plan]*pipeline.Renderer{},
-		frames: recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
+		Config: c, ledger: newLedger(), budgets: newBudgets(),
+		versions: &versions{known: map[string]string{}}, traffic: &traffic{working: map[string]int{}, arrived: map[string]int{}},
+		renderers: map[*pipeline.Plan]*pipeline.Renderer{},
+		frames:    recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
 		answers:  newAnswers(c.Store, c.Logger), git: newGit(c), merging: make(chan struct{}, 1),
 	}
@@ -144,14 +149,16 @@ type attempt struct {
 	data     pipeline.Data
 	dir      string // absolute working directory
 	env      []string
-	turns    int    // the number of the latest process
-	result   Result // as far as it is known
-	reserved bool   // what the next turn may use is reserved
-	bound    *limit // the budget that MaxCostUSD of the latest turn comes from, or nil
-	over     *limit // the budget that a turn could not begin for, or nil
-	held     string // the session whose history holds the prompt, "" if none
-	repaired bool   // an answer went back because of its schema
-	checks   int    // how often work went back because of the check
+	turns    int     // the number of the latest process
+	result   Result  // as far as it is known
+	started  bool    // that is recorded
+	lookup   *lookup // what the cache may keep of it, nil for nothing
+	reserved bool    // what the next turn may use is reserved
+	bound    *limit  // the budget that MaxCostUSD of the latest turn comes from, or nil
+	over     *limit  // the budget that a turn could not begin for, or nil
+	held     string  // the session whose history holds the prompt, "" if none
+	repaired bool    // an answer went back because of its schema
+	checks   int     // how often work went back because of the check
 	// isolated is the workspace that the step, or the nearest around it, has of its own;
 	// nil for the run's.
 	isolated *Workspace
@@ -237,6 +244,7 @@ func (a *attempt) single(ctx context.Context) (dag.Fact, error) {
 	if problem, err := a.place(ctx); err != nil || problem != nil {
 		return a.notPlaced(problem), err
 	}
+	defer a.x.traffic.enter(a.workspace())()
 	switch {
 	case a.step.Kind == pipeline.KindRun:
 		return a.shell(ctx)
@@ -324,12 +332,20 @@ func (a *attempt) elapsed() int64 { return a.x.Now().Sub(a.began).Milliseconds()
 
 // start records that the attempt begins, in session if that is known already.
 func (a *attempt) start(ctx context.Context, session string) error {
+	if a.started {
+		if session != "" {
+			a.sessionSeen(ctx, session)
+		}
+		return nil
+	}
+	a.started = true
 	f := dag.Fact{Kind: dag.Started, Path: a.task.Path, Attempt: a.task.Attempt, Session: session}
 	later := Result{Question: a.result.Question, Tree: a.tree} // what a later attempt needs to know
 	if a.task.Owns {
 		later.Workspace = a.isolated
 	}
-	if later.Question != nil || later.Workspace != nil || later.Tree != "" {
+	later.Lookup = a.result.Lookup
+	if later.Question != nil || later.Workspace != nil || later.Tree != "" || later.Lookup != "" {
 		f.Result = later.encode()
 	}
 	return a.record(ctx, f)

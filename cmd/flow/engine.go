@@ -74,6 +74,7 @@ func (e *engine) prepare() error {
 		Store: e.run, Launcher: e.supervisor, Workspace: header.Workspace,
 		Inputs: e.inputs, Secrets: e.secrets, Environ: e.environ(),
 		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Yes: e.yes, Stop: e.stop,
+		CacheDir: filepath.Join(filepath.Dir(filepath.Dir(e.run.Dir())), "cache"),
 	}
 	if e.interactive(e.driveFlags) {
 		config.Ask = e.newPrompter(e.progress)

@@ -47,6 +47,7 @@ type stepReport struct {
 	Hint       *string         `json:"hint,omitempty"`
 	Exit       *int            `json:"exit,omitempty"`
 	Attempts   int             `json:"attempts"`
+	Cached     bool            `json:"cached,omitempty"`   // the result was taken from the cache
 	Question   *steps.Question `json:"question,omitempty"` // that the step waits with
 	Usage      *agents.Usage   `json:"usage"`
 	CostUSD    *float64        `json:"costUsd"`
@@ -115,7 +116,7 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 		path: s.Path, root: s.Root, form: s.Form, Status: string(s.Status), Attempts: s.Attempts,
 		Agent: some(cmp.Or(res.Agent, s.Step.Agent)), Model: some(res.Model), Session: some(res.Session),
 		Error: some(s.Reason), Cause: some(s.Cause), Hint: some(res.Hint), Exit: res.Exit, Question: res.Question,
-		Usage: res.Usage, CostUSD: res.CostUSD, DurationMS: res.DurationMS,
+		Usage: res.Usage, CostUSD: res.CostUSD, DurationMS: res.DurationMS, Cached: res.Cached,
 	}
 	if s.Status == dag.OK {
 		out.Error, out.Cause, out.Hint = nil, nil, nil
