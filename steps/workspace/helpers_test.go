@@ -3,6 +3,8 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -211,29 +213,71 @@ func everyFault(t *testing.T, prepare func(*lab), operate func(*lab, *Git) error
 	restore := l.save()
 	l.check(operate(l, l.git))
 	want := describe(l)
-	for at, done := 1, false; !done; at++ {
-		for _, after := range []bool{false, true} {
-			restore()
-			runner := &faultyRunner{at: at, after: after}
-			err := operate(l, l.with(runner))
-			if done = err == nil; done {
-				break
-			}
-			if !errors.Is(err, errKilled) {
-				t.Fatalf("call %d: the failure was taken for another: %v", at, err)
-			}
+	seen := map[string]bool{}
+	for at, after := 1, false; ; {
+		restore()
+		runner := &faultyRunner{at: at, after: after}
+		err := operate(l, l.with(runner))
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, errKilled) {
+			t.Fatalf("call %d: the failure was taken for another: %v", at, err)
+		}
+		if state := l.fingerprint(); !seen[state] { // from each state on the disk once
+			seen[state] = true
 			l.check(operate(l, l.with(execRunner{})))
 			if got := describe(l); got != want {
 				t.Errorf("call %d (%q), after %v: got\n%s\nwant\n%s", at, runner.failed, after, got, want)
 			}
-			if left := leftovers(filepath.Join(l.runDir, "tmp")); len(left) > 0 {
-				t.Errorf("call %d: left behind: %q", at, left)
-			}
-			if !changes(runner.failed) {
-				break
-			}
+		}
+		if left := leftovers(filepath.Join(l.runDir, "tmp")); len(left) > 0 {
+			t.Errorf("call %d: left behind: %q", at, left)
+		}
+		if after = !after && changes(runner.failed); !after {
+			at++
 		}
 	}
+}
+
+// fingerprint tells states of the disk apart: by all but objects, which are only ever
+// added, and what differs between two runs of the same (times, inodes).
+func (l *lab) fingerprint() string {
+	sum := sha256.New()
+	l.check(filepath.WalkDir(l.dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.Name() == "objects" || e.Name() == "tmp" {
+			return filepath.SkipDir
+		}
+		fmt.Fprintf(sum, "%s %s\n", name, e.Type())
+		if !e.Type().IsRegular() {
+			return nil
+		}
+		data, err := os.ReadFile(name)
+		if e.Name() == "index" {
+			data = timeless(data)
+		}
+		sum.Write(data)
+		return err
+	}))
+	return string(sum.Sum(nil))
+}
+
+// timeless is a git index of version 2 without what stat(2) says of each file, and
+// without the checksum at its end.
+func timeless(index []byte) []byte {
+	const header, fixed, sum = 12, 62, 20
+	at := header
+	for range binary.BigEndian.Uint32(index[8:]) {
+		entry := index[at:]
+		clear(entry[:24])
+		clear(entry[36:40])
+		name := int(binary.BigEndian.Uint16(entry[60:]) & 0xfff)
+		at += (fixed + name + 8) / 8 * 8
+	}
+	return index[:len(index)-sum]
 }
 
 // changes reports whether a git command changes more than objects and files of its own.
