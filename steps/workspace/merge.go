@@ -3,6 +3,7 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -450,6 +451,9 @@ func (m *merge) settle(ctx context.Context, s *Workspace, c Conflict) error {
 		return &ConflictError{Conflict: c}
 	}
 	if err := m.q.Resolve(ctx, m.w.Dir, c); err != nil {
+		if ctx.Err() == nil { // given up, not interrupted: the next try begins anew
+			err = errors.Join(err, m.drop(ctx))
+		}
 		return err
 	}
 	for _, name := range c.Files {

@@ -242,6 +242,22 @@ func TestMergeResolvesConflicts(t *testing.T) {
 	}
 }
 
+func TestMergeThatNobodyResolves(t *testing.T) {
+	l := newLab(t)
+	one := l.work("fix.0", "sed -i 's/one/1/' a.txt")
+	two := l.work("fix.1", "sed -i 's/one/eins/' a.txt")
+	before, gaveUp := l.history(), errors.New("gave up")
+	q := l.mergeRequest(one, two)
+	q.Resolve = func(context.Context, string, Conflict) error { return gaveUp }
+	if _, err := l.git.Merge(t.Context(), q); !errors.Is(err, gaveUp) {
+		t.Error(err)
+	}
+	if diff := cmp.Diff(before, l.history()); diff != "" {
+		t.Errorf("the workspace changed: %s", diff)
+	}
+	l.leftNothing()
+}
+
 // A conflict is resolved once, whatever interrupts the merge later.
 func TestMergeKeepsWhatWasResolved(t *testing.T) {
 	l := newLab(t)
