@@ -453,9 +453,15 @@ func (w *world) run(ctx context.Context) (*dag.Machine, error) {
 		apply(f)
 	}
 	err := local.Run(ctx, m, x, x.Journal(), local.Options{
-		Observe: func(f dag.Fact) { w.facts = append(w.facts, f) },
-		Panic:   func(path string, stack []byte) { w.t.Errorf("panic in %s: %s", path, stack) },
+		Observe: func(f dag.Fact) {
+			w.facts = append(w.facts, f)
+			x.NotifyFact(m, f)
+		},
+		Panic: func(path string, stack []byte) { w.t.Errorf("panic in %s: %s", path, stack) },
 	})
+	if err == nil {
+		x.NotifyEnd(m, string(m.Status()), "the reason")
+	}
 	return m, err
 }
 

@@ -14,6 +14,8 @@ import (
 const (
 	recordFact    = "fact"    // a dag.Fact
 	recordSession = "session" // a SessionSeen
+
+	recordNotified = "notified" // a Notified
 )
 
 // Journal stores facts durably before they are acted on. It is a local.Journal.

@@ -42,6 +42,7 @@ type account struct {
 	// agent is the profile that the step is on, "" for its own; fellBack says that it
 	// stands in for another one. next and failed are of the latest attempt, if it failed.
 	agent    string
+	told     string // the status that somebody was told of
 	lookup   string // the cache's entry that an attempt was about to take
 	fellBack bool
 	next     *Next
@@ -76,6 +77,7 @@ func (l *ledger) note(f dag.Fact) error {
 		return nil
 	case dag.Reopened:
 		a.reopen()
+		l.untell(f.Path)
 	case dag.Failed:
 		if result.Next == nil {
 			a.failures++

@@ -10,6 +10,7 @@ const (
 	noticeFallback = "fallback"
 	noticeBudget   = "budget"
 	noticeCache    = "cache"
+	noticeNotify   = "notify"
 )
 
 // notice records an event of flow's own about the attempt: something that its agent did

@@ -28,6 +28,8 @@ func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(f
 
 func (x *Executor) restore(m *dag.Machine, r state.Record) error {
 	switch r.Type {
+	case recordNotified:
+		return x.restoreNotified(r)
 	case recordUpdate:
 		f, err := updatedFact(r)
 		if err != nil {

@@ -81,6 +81,7 @@ type Executor struct {
 	budgets   *budgets
 	versions  *versions
 	traffic   *traffic
+	notifier  *notifier
 	recorder  *recorder
 	answers   *answers
 	git       *workspace.Git
@@ -98,6 +99,7 @@ func New(c Config) (*Executor, error) {
 	x := &Executor{
 		Config: c, ledger: newLedger(), budgets: newBudgets(),
 		versions: &versions{known: map[string]string{}}, traffic: &traffic{working: map[string]int{}, arrived: map[string]int{}},
+		notifier:  &notifier{known: map[string]*attempt{}},
 		renderers: map[*pipeline.Plan]*pipeline.Renderer{},
 		frames:    recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
@@ -176,6 +178,7 @@ func (a *attempt) execute(ctx context.Context) (dag.Fact, error) {
 	}
 	var envErr error // a condition may have been written to avoid it
 	a.env, a.data["env"], envErr = a.x.environment(a.frame, a.step, a.data)
+	a.x.notifier.expect(a)
 	if a.conditional() {
 		hold, err := a.frame.renderer.Condition(*a.step.If, a.data, a.task.Needs)
 		if err != nil {

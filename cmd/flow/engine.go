@@ -112,22 +112,22 @@ func (e *engine) execute() error {
 	e.progress.begin(e.run.Header(), e.plan)
 	err := local.Run(ctx, e.machine, e.executor, e.executor.Journal(), local.Options{
 		Interactive: e.interactive(e.driveFlags),
-		Observe:     e.progress.fact,
-		Stop:        e.stops,
+		Observe: func(f dag.Fact) {
+			e.progress.fact(f)
+			e.executor.NotifyFact(e.machine, f)
+		},
+		Stop: e.stops,
 		Panic: func(path string, stack []byte) {
 			fmt.Fprintf(e.stderr, "flow: a defect of flow made step %s fail:\n%s\n", path, stack)
 		},
 	})
+	var report *report
+	if err == nil {
+		report, err = e.conclude()
+	}
 	err = errors.Join(err, e.supervisor.Close())
 	if err != nil {
 		return e.broken(err)
-	}
-	report := newReport(e.run.Header(), e.machine, string(e.machine.Status()), e.run)
-	if over := e.overBudget.Load(); over != nil && report.Status != string(dag.OK) {
-		report.Error, report.hint = over.Message, over.Hint
-	}
-	if err := e.outputs(report); err != nil {
-		return err
 	}
 	if err := e.run.Finish(report.Status); err != nil {
 		return err
@@ -137,6 +137,19 @@ func (e *engine) execute() error {
 		return err
 	}
 	return e.exit(report)
+}
+
+// conclude says what the run has come to, and tells those who want to know.
+func (e *engine) conclude() (*report, error) {
+	r := newReport(e.run.Header(), e.machine, string(e.machine.Status()), e.run)
+	if over := e.overBudget.Load(); over != nil && r.Status != string(dag.OK) {
+		r.Error, r.hint = over.Message, over.Hint
+	}
+	err := e.outputs(r)
+	if err == nil {
+		e.executor.NotifyEnd(e.machine, r.Status, r.why())
+	}
+	return r, err
 }
 
 // broken says what to do after an error of flow itself, which leaves a run that resumes.

@@ -165,6 +165,19 @@ func (r *report) only(cause agents.Cause) bool {
 	return count > 0
 }
 
+// why is what the run as a whole or the first of its steps failed for, "" if nothing did.
+func (r *report) why() string {
+	if r.Error != "" {
+		return r.Error
+	}
+	for _, s := range r.Steps {
+		if s.failed() {
+			return "step " + s.path + ": " + deref(s.Error)
+		}
+	}
+	return ""
+}
+
 // failed reports whether the step itself failed, and not only a step within it.
 func (s stepReport) failed() bool {
 	return s.Status == string(dag.Failure) && (s.form == dag.Single || s.root == "" && s.Cause != nil)

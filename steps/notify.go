@@ -1,0 +1,235 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"flow/agents/proc"
+	"flow/pipeline"
+	"flow/pipeline/dag"
+	"flow/state"
+)
+
+// notifyTime is how long a script that tells of something may take.
+const notifyTime = time.Minute
+
+var errNotifyTime = errors.New("notify timeout")
+
+// Notified is the data of a "notified" record: a script was started that tells how a
+// step, or the run (with the empty path), has ended. Should flow die before that is
+// recorded, the script runs again.
+type Notified struct {
+	Path   string `json:"path"`
+	Status string `json:"status"`
+}
+
+// A notifier runs the scripts of `notify` beside everything else.
+type notifier struct {
+	group sync.WaitGroup
+
+	mu    sync.Mutex
+	known map[string]*attempt // the attempts of steps that want to be told of, by path
+}
+
+// expect keeps what the scripts of the attempt's step will see.
+func (n *notifier) expect(a *attempt) {
+	if len(a.step.Notify) == 0 || outermost(a.task.Path) != a.task.Path {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.known[a.task.Path] = a
+}
+
+func (n *notifier) of(path string) *attempt {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.known[path]
+}
+
+// NotifyFact takes in a fact that the machine has applied: if a step has ended with it that
+// wants to be told of, its script is started. It does not wait for the script.
+func (x *Executor) NotifyFact(m *dag.Machine, f dag.Fact) {
+	for path := f.Path; path != ""; path = around(path) {
+		a := x.notifier.of(path)
+		if a == nil {
+			continue
+		}
+		in := m.Input(path)
+		reason := f.Reason
+		if path != f.Path {
+			reason = ""
+		}
+		x.tell(a, path, a.step.Notify, string(in.Status), reason)
+		x.notifier.forget(path, in.Status)
+	}
+}
+
+// around is the path of the node that holds the one at path, "" for the run.
+func around(path string) string { return path[:max(0, strings.LastIndexByte(path, '.'))] }
+
+// forget gives up what was kept for a step that has ended.
+func (n *notifier) forget(path string, s dag.Status) {
+	switch s {
+	case dag.OK, dag.Failure, dag.Cancelled, dag.SkippedStep:
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		delete(n.known, path)
+	default:
+	}
+}
+
+// NotifyEnd tells of what the run has come to: of the steps that have ended with others
+// (groups, lists, what was skipped), and of the run itself. It returns when all scripts
+// have ended.
+func (x *Executor) NotifyEnd(m *dag.Machine, status, reason string) {
+	for _, s := range m.Steps() {
+		if len(s.Step.Notify) == 0 || outermost(s.Path) != s.Path {
+			continue
+		}
+		a := x.notifier.of(s.Path)
+		if a == nil { // an earlier process of the run had it
+			a = x.stranger(m, s)
+		}
+		x.tell(a, s.Path, s.Step.Notify, string(s.Status), s.Reason)
+	}
+	if len(x.Plan.Notify) > 0 {
+		x.tell(x.stranger(m, dag.StepState{Step: &pipeline.Step{}}), "", x.Plan.Notify, status, reason)
+	}
+	x.notifier.group.Wait()
+}
+
+// stranger stands for an attempt that this process knows nothing of. What it sees are
+// the run and the steps at the top.
+func (x *Executor) stranger(m *dag.Machine, s dag.StepState) *attempt {
+	inputs := map[string]dag.Input{}
+	for i := range x.Plan.Steps {
+		inputs[x.Plan.Steps[i].ID] = m.Input(x.Plan.Steps[i].ID)
+	}
+	a := &attempt{x: x, task: dag.Task{Path: s.Path, Step: s.Step}, step: s.Step, frame: x.root}
+	var err error
+	if a.data, err = x.stepsIn(x.root, inputs); err != nil {
+		a.data = x.runData(x.root)
+	}
+	return a
+}
+
+// tell starts the scripts that are about this end, unless that was done before.
+func (x *Executor) tell(a *attempt, path string, notify []pipeline.Notify, status, reason string) {
+	wanted := slices.ContainsFunc(notify, func(n pipeline.Notify) bool { return slices.Contains(n.On, status) })
+	if !wanted || !x.ledger.tell(path, status) {
+		return
+	}
+	for _, n := range notify {
+		if slices.Contains(n.On, status) {
+			x.notifier.group.Go(func() { x.runNotify(a, path, n, status, reason) })
+		}
+	}
+}
+
+// runNotify runs one script. Its failure is nobody's but its own.
+func (x *Executor) runNotify(of *attempt, path string, n pipeline.Notify, status, reason string) {
+	ctx, done := context.WithTimeoutCause(context.Background(), notifyTime, errNotifyTime)
+	defer done()
+	a := &attempt{ // a process of its own, beside those of the step
+		x: x, frame: of.frame, data: maps.Clone(of.data), dir: x.Workspace, began: x.Now(),
+		task: dag.Task{Path: "notify-" + path, Attempt: 1}, step: &pipeline.Step{ID: of.step.ID, Kind: pipeline.KindRun, Env: of.step.Env},
+	}
+	err := x.Store.Append(ctx, recordNotified, Notified{path, status}, false)
+	if err == nil {
+		err = a.notify(ctx, n.Run, []string{
+			"FLOW_RUN_STATUS=" + runStatus(path, status), "FLOW_STEP=" + path, "FLOW_STATUS=" + status,
+			"FLOW_ERROR=" + strings.ReplaceAll(reason, "\x00", ""), "FLOW_PIPELINE=" + x.Plan.Name,
+		})
+	}
+	if err != nil {
+		a.task.Path = path
+		a.notice(noticeNotify, "the script failed: "+err.Error())
+		x.Logger.Warn("notify failed", "step", path, "error", err)
+	}
+}
+
+// runStatus is the status of the run, as far as it is known when a step has ended.
+func runStatus(path, status string) string {
+	if path == "" {
+		return status
+	}
+	return string(dag.RunRunning)
+}
+
+func (a *attempt) notify(ctx context.Context, run pipeline.Text, variables []string) error {
+	env, visible, err := a.x.environment(a.frame, a.step, a.data)
+	if err != nil {
+		return err
+	}
+	a.data["env"] = visible
+	script, err := a.frame.renderer.Script(run, a.data)
+	if err != nil {
+		return err
+	}
+	a.x.notifier.mu.Lock() // two scripts of one step take different names
+	spec := a.spec()
+	err = reserveFile(spec.Stdout)
+	a.x.notifier.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if spec.Path, spec.Args, err = a.command(script); err != nil {
+		return err
+	}
+	spec.Env, spec.Group = setEnv(env, variables...), true
+	res, err := a.run(ctx, spec, proc.Sink{})
+	if err != nil {
+		return err
+	}
+	if problem := a.shellProblem(ctx, res); problem != nil {
+		return fmt.Errorf("%s (%s)", problem.Message, a.x.Store.AttemptPath(a.label(), "stderr"))
+	}
+	return nil
+}
+
+// reserveFile makes an empty file, so that its name is taken.
+func reserveFile(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// tell reports whether nobody has been told yet that path has ended so, and notes that
+// somebody is.
+func (l *ledger) tell(path, status string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.account(path)
+	news := a.told != status
+	a.told = status
+	return news
+}
+
+// untell forgets that somebody was told of path, and of what it stands in: they go on.
+func (l *ledger) untell(path string) {
+	for ; path != ""; path = around(path) {
+		l.account(path).told = ""
+	}
+	l.account("").told = ""
+}
+
+// restoreNotified takes in a record of an earlier process.
+func (x *Executor) restoreNotified(r state.Record) error {
+	var n Notified
+	if err := json.Unmarshal(r.Data, &n); err != nil {
+		return fmt.Errorf("record %d of the journal tells of nothing: %w", r.Seq, err)
+	}
+	x.ledger.tell(n.Path, n.Status)
+	return nil
+}
