@@ -51,6 +51,8 @@ func (x *Executor) restore(m *dag.Machine, r state.Record) error {
 			return fmt.Errorf("record %d of the journal names no session: %w", r.Seq, err)
 		}
 		x.ledger.sessionSeen(s.Path, s.Attempt, s.Session)
+	case recordChat:
+		return x.noteChat(r)
 	}
 	return nil
 }

@@ -152,6 +152,7 @@ type attempt struct {
 	dir      string // absolute working directory
 	env      []string
 	turns    int     // the number of the latest process
+	chat     bool    // it is one more turn in the session of a step that has run
 	result   Result  // as far as it is known
 	started  bool    // that is recorded
 	lookup   *lookup // what the cache may keep of it, nil for nothing
@@ -381,7 +382,12 @@ func label(path string, attempt, turn int) string {
 	return fmt.Sprintf("%s.%d.%d", path, attempt, turn)
 }
 
-func (a *attempt) label() string { return label(a.task.Path, a.task.Attempt, a.turns) }
+func (a *attempt) label() string {
+	if a.chat {
+		return chatLabel(a.task.Path, a.turns)
+	}
+	return label(a.task.Path, a.task.Attempt, a.turns)
+}
 
 // path is the absolute name of a file of the current turn.
 func (a *attempt) path(ext string) string { return a.x.file(a.label(), ext) }

@@ -36,20 +36,25 @@ func (a *attempt) turn(ctx context.Context, p turnPlan) (agents.Outcome, error) 
 	spec := a.spec()
 	req := a.request(p.session, p.prompt)
 	a.reserved = false
+	return a.process(ctx, spec, req, p.purpose)
+}
+
+// process starts the agent as a request wants it and follows it to its end.
+func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Request, purpose purpose) (agents.Outcome, error) {
 	adapter := a.adapter()
 	cmd, err := adapter.Command(req)
 	if err != nil {
 		return agents.Outcome{Reason: agents.Failed, Problem: configProblem(err)}, nil
 	}
 	launch := a.launch(&spec, cmd, req)
-	launch.For = p.purpose
+	launch.For = purpose
 	if err := errors.Join(a.write(spec, cmd, launch), prepare(req.Home, cmd.Prepare)); err != nil {
 		return agents.Outcome{}, err
 	}
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
 	guard := newGuard(adapter, req, a.x.home())
-	tr := agents.NewTranslator(adapter.Dialog(req), a.envelope(a.task.Attempt, p.session.ID), a.x.Now, func(e agents.Event) {
+	tr := agents.NewTranslator(adapter.Dialog(req), a.envelope(a.task.Attempt, req.Session.ID), a.x.Now, func(e agents.Event) {
 		if err := a.x.recorder.record(e); err != nil {
 			watch.cancel(err) // work that cannot be recorded must not go on
 		}
