@@ -144,7 +144,7 @@ func TestRealRounds(t *testing.T) {
 					continue
 				}
 				told[task] = true
-				checkHistory(t, task, x.Request)
+				checkHistory(t, histories[task], x.Request)
 			}
 			if len(told) != len(histories) {
 				t.Errorf("tasks that the model was told of: %v", told)
@@ -167,7 +167,7 @@ var histories = map[string][]string{
 
 // checkHistory demands that a request holds every task of its history, with its one
 // tool call, its one result and its answer.
-func checkHistory(t *testing.T, task string, r scriptmodel.Request) {
+func checkHistory(t *testing.T, want []string, r scriptmodel.Request) {
 	t.Helper()
 	var tasks []string
 	count := map[scriptmodel.Kind]int{}
@@ -177,10 +177,9 @@ func checkHistory(t *testing.T, task string, r scriptmodel.Request) {
 		}
 		count[i.Kind]++
 	}
-	want := histories[task]
 	if !slices.Equal(tasks, want) || count[scriptmodel.Call] != len(want) || count[scriptmodel.Result] != len(want) ||
 		count[scriptmodel.Answer] != len(want)-1 {
-		t.Errorf("task %s: the history holds the tasks %v and %v, want %v with a call, a result and an answer each\n%+v", task, tasks, count, want, r.Items)
+		t.Errorf("the history holds the tasks %v and %v, want %v with a call, a result and an answer each\n%+v", tasks, count, want, r.Items)
 	}
 }
 
