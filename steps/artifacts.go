@@ -46,6 +46,20 @@ func (r Result) ArtifactList(blobs interface{ Blob(string) ([]byte, error) }) ([
 	return list, nil
 }
 
+// artifactField adds the names and sizes of what the step left, where it left anything.
+func (x *Executor) artifactField(d map[string]any, r Result) error {
+	list, err := r.ArtifactList(x.Store)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	all := make([]any, len(list))
+	for i, a := range list {
+		all[i] = map[string]any{"name": a.Name, "size": a.Size}
+	}
+	d["artifacts"] = all
+	return nil
+}
+
 // keepArtifacts stores the files that the step's `artifacts` name. The problem is that
 // they cannot be kept as the pipeline says; what could be kept is kept all the same.
 func (a *attempt) keepArtifacts() (*agents.Problem, error) {

@@ -96,6 +96,9 @@ func (x *Executor) resultFields(d map[string]any, r Result) (err error) {
 	if r.CostUSD != nil {
 		d["cost"] = *r.CostUSD
 	}
+	if err := x.artifactField(d, r); err != nil {
+		return err
+	}
 	if err := x.changeFields(d, r); err != nil || r.Output.IsZero() {
 		return err
 	}

@@ -62,6 +62,7 @@ RUN is a run's id, the beginning of one that no other shares, or ` + "`last`" + 
 | 2 | the command line or the pipeline is wrong |
 | 3 | an agent CLI is missing |
 | 4 | the run waits for a person, or all that failed is that one said no |
+| 5 | a budget is used up |
 | 10 | there is no such run |
 | 11 | another process has the run |
 | 12 | the state directory cannot be used (full, damaged, not writable, written by a newer flow) |
