@@ -214,7 +214,7 @@ func (l *loader) fitsInput(n *yaml.Node, t Text, in Input) {
 	if !t.JSON {
 		value, _ = json.Marshal(t.Src) // text has no error
 	}
-	if err := ValidateJSON(in.Schema, value); err != nil {
+	if err := in.Validate(value); err != nil {
 		l.failNode(n, "", "the value of input `%s` does not fit: %s", in.Name, err)
 	}
 }

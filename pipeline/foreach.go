@@ -15,6 +15,8 @@ func (l *loader) foreach(nd *node, n *yaml.Node) {
 	switch {
 	case n.Kind == yaml.SequenceNode:
 		f.Items = l.literalItems(nd, n)
+	case n.Kind == yaml.ScalarNode && strings.HasPrefix(n.Value, "["):
+		l.failNode(n, "remove the quotes: foreach: "+shorten(n.Value), "`foreach` is a list in quotes, which is text")
 	case n.Kind == yaml.ScalarNode && n.ShortTag() == "!!str", l.opensTemplate(n):
 		f.List = l.nonEmpty(n, "`foreach`")
 	case n.ShortTag() == "!!int":

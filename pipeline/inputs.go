@@ -106,7 +106,7 @@ func (l *loader) defaultValue(n *yaml.Node, in Input) json.RawMessage {
 	} else if raw = l.jsonValue(n, "`default`"); raw == nil {
 		return nil
 	}
-	if err := ValidateJSON(in.Schema, raw); err != nil {
+	if err := in.Validate(raw); err != nil {
 		l.failNode(n, "", "the default of input `%s` does not fit: %s", in.Name, err)
 		return nil
 	}
@@ -169,7 +169,7 @@ func (b *binder) bind(in Input, flags map[string]string, values map[string]json.
 		b.fail(in.Pos, "give it: -i "+in.Name+"=…", "input `%s` is required", in.Name)
 		return nil
 	}
-	if err := ValidateJSON(in.Schema, raw); err != nil {
+	if err := in.Validate(raw); err != nil {
 		return err
 	}
 	v, err := typed(in.Type, raw)

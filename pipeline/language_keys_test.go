@@ -157,6 +157,9 @@ func violated(schema []byte, root *yaml.Node) map[string]bool {
 	}
 	for v := range strings.SplitSeq(err.Error(), "; ") {
 		at, what, _ := strings.Cut(v, ": ")
+		if !strings.HasPrefix(at, "/") {
+			at, what = "", v // of the whole
+		}
 		out[strings.TrimSuffix(at, "/")] = true
 		if keys, ok := strings.CutPrefix(what, "unknown "); ok {
 			for k := range strings.SplitSeq(keys, ", ") {

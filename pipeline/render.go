@@ -305,11 +305,17 @@ func (r *Renderer) explain(x *executable, t Text, err error) error {
 			msg = cause.Error() // what a function returned, without text/template's own words
 		}
 	}
+	msg = goTypes().Replace(msg)
 	hint := ""
 	if k := missingKey.FindStringSubmatch(msg); k != nil {
 		msg, hint = "there is no value `"+k[1]+"`", "when it may be missing: get DICT \""+k[1]+"\", hasKey, or dig"
 	}
 	return r.named(p.err(parse.Pos(lineOffset(p.wrote, line)+col), hint, msg))
+}
+
+// goTypes calls the values of templates what users call them.
+func goTypes() *strings.Replacer {
+	return strings.NewReplacer("map[string]interface {}", "object", "[]interface {}", "list", "float64", "number", "int64", "integer")
 }
 
 // What text/template writes when it fails. They are never written to.

@@ -84,6 +84,7 @@ func TestTextErrors(t *testing.T) {
 		{"one\n  {{ .inputs.nope }}", "p.yaml:8:23: there is no value `nope`"},
 		{"{{ .inputs.x.y }}", "p.yaml:7:"},
 		{"{{ .inputs.null }}", "the value is null"},
+		{"{{ eq .inputs.n .steps.a.output }}", "incompatible types for comparison: integer and object"},
 		{"{{ index .inputs \"nope\" }}", "there is no key \"nope\""},
 		{"{{ fail \"because\" }}", "because"},
 		{"{{ atoi \"x\" }}", "is not a whole number"},

@@ -30,7 +30,7 @@ func (l *loader) schema(n *yaml.Node, what string) json.RawMessage {
 func (l *loader) compiles(n *yaml.Node, raw json.RawMessage, what string) bool {
 	err, done := l.schemas[string(raw)]
 	if !done {
-		_, err = compileSchema(raw)
+		_, err = compileSchema(raw, false)
 		l.schemas[string(raw)] = err
 	}
 	if err != nil {
@@ -48,13 +48,17 @@ type noLoader struct{}
 
 func (noLoader) Load(string) (any, error) { return nil, errRemote }
 
-func compileSchema(raw json.RawMessage) (*jsonschema.Schema, error) {
+// compileSchema compiles a schema, whose `format` is enforced or only a note.
+func compileSchema(raw json.RawMessage, formats bool) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return nil, err
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(noLoader{})
+	if formats {
+		c.AssertFormat()
+	}
 	if err := c.AddResource(schemaURL, doc); err != nil {
 		return nil, err
 	}
@@ -72,9 +76,16 @@ func schemaProblem(err error) string {
 }
 
 // ValidateJSON checks a JSON value against a JSON Schema. The error names every
-// violation: "/comments: missing; /approved: want boolean, got string".
-func ValidateJSON(schema, value json.RawMessage) error {
-	s, err := compileSchema(schema)
+// violation: "/approved: want boolean, got string; /comments: missing". What is said of
+// the value as a whole has no place before it.
+func ValidateJSON(schema, value json.RawMessage) error { return validateJSON(schema, value, false) }
+
+// Validate checks a value, as ValidateJSON does, against what the input declares. Here
+// `format` is enforced: nothing else does, as an agent would that is given a schema.
+func (in Input) Validate(value json.RawMessage) error { return validateJSON(in.Schema, value, true) }
+
+func validateJSON(schema, value json.RawMessage, formats bool) error {
+	s, err := compileSchema(schema, formats)
 	if err != nil {
 		return fmt.Errorf("the schema is not valid: %s", schemaProblem(err))
 	}
@@ -108,18 +119,21 @@ func collect(e *jsonschema.ValidationError, out *[]string) {
 	if len(e.Causes) > 0 {
 		return
 	}
-	at := "/" + strings.Join(e.InstanceLocation, "/")
+	at := ""
+	if len(e.InstanceLocation) > 0 {
+		at = "/" + strings.Join(e.InstanceLocation, "/") + ": "
+	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:
 		for _, name := range k.Missing {
-			*out = append(*out, strings.TrimSuffix(at, "/")+"/"+name+": missing")
+			*out = append(*out, strings.TrimSuffix(at, ": ")+"/"+name+": missing")
 		}
 	case *kind.Type:
-		*out = append(*out, at+": want "+strings.Join(k.Want, " or ")+", got "+k.Got)
+		*out = append(*out, at+"want "+strings.Join(k.Want, " or ")+", got "+k.Got)
 	case *kind.AdditionalProperties:
-		*out = append(*out, at+": unknown "+strings.Join(k.Properties, ", "))
+		*out = append(*out, at+"unknown "+strings.Join(k.Properties, ", "))
 	default:
-		*out = append(*out, at+": "+sentence(e))
+		*out = append(*out, at+sentence(e))
 	}
 }
 

@@ -276,7 +276,7 @@ func TestShell(t *testing.T) {
 		{"signal", script("s", "x"), exits(proc.Result{Code: -1, Signal: "KILL"}), dag.Failure, agents.CauseCrash, "killed by SIGKILL"},
 		{"spawn", script("s", "x"), exits(proc.Result{Code: -1, Err: errors.New("no such shell")}), dag.Failure, agents.CauseSpawn, "no such shell"},
 		{"json", script("s", "x", object), exits(proc.Result{}, `{"a":1}`), dag.OK, "", ""},
-		{"no json", script("s", "x", object), exits(proc.Result{}, `1`), dag.Failure, agents.CauseSchema, "what the script printed does not match the output schema: /: want object, got number"},
+		{"no json", script("s", "x", object), exits(proc.Result{}, `1`), dag.Failure, agents.CauseSchema, "what the script printed does not match the output schema: want object, got number"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

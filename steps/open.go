@@ -108,7 +108,7 @@ func (a *attempt) input(called *pipeline.Plan, v pipeline.Var) (json.RawMessage,
 		if in.Name != v.Name {
 			continue
 		}
-		if err := pipeline.ValidateJSON(in.Schema, raw); err != nil {
+		if err := in.Validate(raw); err != nil {
 			return nil, pipeline.Error{File: a.frame.plan.File, Pos: v.Value.Pos, Msg: fmt.Sprintf("input `%s` of %s: %v", in.Name, called.File, err)}
 		}
 	}

@@ -105,7 +105,11 @@ func fileError(file string, err error) error {
 	if _, ok := errors.AsType[pipeline.Errors](err); ok {
 		return err
 	}
-	return usageError{fmt.Errorf("%w\nhint: is %s the pipeline's path?", err, file)}
+	hint := fmt.Sprintf("is %s the pipeline's path?", file)
+	if file == "-" {
+		hint = "a pipeline is a file, since others are found beside it; standard input is not read"
+	}
+	return usageError{fmt.Errorf("%w\nhint: %s", err, hint)}
 }
 
 // languageOptions tells the language which agents there are and what they can do.
@@ -140,8 +144,11 @@ func inputFlags(texts []string) (map[string]string, error) {
 	flags := map[string]string{}
 	for _, text := range texts {
 		name, value, ok := strings.Cut(text, "=")
-		if !ok {
+		switch {
+		case !ok:
 			return nil, usageError{fmt.Errorf("-i %s has no value\nhint: -i %s=VALUE", text, text)}
+		case name == "":
+			return nil, usageError{fmt.Errorf("-i %s has no name\nhint: -i NAME=%s", text, value)}
 		}
 		flags[name] = value
 	}
@@ -152,15 +159,7 @@ func (a *app) inputFile(file string) (map[string]json.RawMessage, error) {
 	if file == "" {
 		return nil, nil
 	}
-	var (
-		data []byte
-		err  error
-	)
-	if file == "-" {
-		data, err = io.ReadAll(a.stdin)
-	} else {
-		data, err = os.ReadFile(file)
-	}
+	data, err := a.readInputs(file)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -173,6 +172,30 @@ func (a *app) inputFile(file string) (map[string]json.RawMessage, error) {
 		return nil, usageError{fmt.Errorf("--inputs %s: %w\nhint: a JSON object, one key for each input", file, err)}
 	}
 	return values, nil
+}
+
+// maxInputs is the size of a file of inputs, in bytes. They are kept in memory.
+const maxInputs = 64 << 20
+
+// readInputs reads a file of inputs, which may be a pipe, or with - standard input.
+func (a *app) readInputs(file string) ([]byte, error) {
+	in := a.stdin
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("--inputs: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, maxInputs+1))
+	if err == nil && len(data) > maxInputs {
+		err = fmt.Errorf("larger than %d MiB\nhint: give the path of large data as an input, and let the steps read it", maxInputs>>20)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--inputs %s: %w", file, err)
+	}
+	return data, nil
 }
 
 // secrets reads the declared secrets from the environment.
