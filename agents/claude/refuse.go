@@ -71,7 +71,7 @@ func refuseModes(r agents.Request) error {
 	}
 	if permissionMode(r.Approval) == "" {
 		return unsupported(fmt.Sprintf("Claude Code has no approval mode %q", r.Approval),
-			"use plan, deny, ask, auto-edit or auto-all; codex has ask-dangerous")
+			"use plan, deny, ask, auto-edit or auto-all")
 	}
 	if r.Approval != agents.ApprovalAutoAll {
 		return nil

@@ -163,7 +163,7 @@ func TestCommandRefuses(t *testing.T) {
 		{"a UUID with a wrong digit", func(r *agents.Request) { r.Session.ID = "1111111g-2222-4333-8444-555555555555" }, "UUID"},
 		{"a relative directory", func(r *agents.Request) { r.AddDirs = []string{"lib"} }, "absolute"},
 		{"two directories in one", func(r *agents.Request) { r.AddDirs = []string{"/lib,/etc"} }, "comma"},
-		{"ask-dangerous", func(r *agents.Request) { r.Approval = agents.ApprovalAskDangerous }, "claude or codex"},
+		{"ask-dangerous", func(r *agents.Request) { r.Approval = agents.ApprovalAskDangerous }, "plan, deny, ask, auto-edit or auto-all"},
 		{"an unknown approval", func(r *agents.Request) { r.Approval = "maybe" }, "auto-edit"},
 		{"an unknown sandbox", func(r *agents.Request) { r.Sandbox = "glass" }, "read-only"},
 		{"an unreadable pattern", func(r *agents.Request) { r.AllowedTools = []string{"read_file(*.go)"} }, "run_shell_command(PREFIX)"},

@@ -42,7 +42,7 @@ func checkModes(approval agents.ApprovalMode, box agents.SandboxMode) error {
 	case !slices.Contains(capabilities.Sandbox, box):
 		return refuse(fmt.Sprintf("Gemini CLI has no sandbox mode %q", box), "use off, read-only or workspace-write")
 	case approval == agents.ApprovalAskDangerous:
-		return refuse("Gemini CLI cannot ask only for dangerous tool calls", "use approval ask, or claude or codex")
+		return refuse("Gemini CLI cannot ask only for dangerous tool calls", "use plan, deny, ask, auto-edit or auto-all")
 	case approval != "" && !slices.Contains(capabilities.Approval, approval):
 		return refuse(fmt.Sprintf("Gemini CLI has no approval mode %q", approval), "use plan, deny, ask, auto-edit or auto-all")
 	case approval == agents.ApprovalAutoEdit && box == agents.SandboxReadOnly:
