@@ -8,7 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"flow/pipeline"
+	"flow/pipeline/dag"
+	"flow/steps"
 )
 
 func (a *app) outputCommand() *cobra.Command {
@@ -44,8 +45,8 @@ func (a *app) stepOutput(name, step string) error {
 			err = a.printText(string(r.Output))
 		case r.Text != nil:
 			err = a.printText(strings.TrimRight(*r.Text, "\n"))
-		case s.Step.Kind == pipeline.KindGroup:
-			return usageError{fmt.Errorf("%s is a group and has no output of its own\nhint: name a step inside it, such as %s.%s", step, step, s.Step.Steps[0].ID)}
+		case s.Form != dag.Single:
+			return noOutput(m, v.Header().ID, step)
 		default:
 			return fmt.Errorf("step %s has no output: it is %s", step, standing(s.Status, v.Summary().Status))
 		}
@@ -54,7 +55,18 @@ func (a *app) stepOutput(name, step string) error {
 		}
 		return err
 	}
-	return fmt.Errorf("step %s has no output yet", step)
+	return noOutput(m, v.Header().ID, step)
+}
+
+// noOutput says of a step that is many, or has steps in it, which of them can be asked for.
+func noOutput(m *dag.Machine, run, step string) error {
+	for _, s := range m.Steps() {
+		inside := strings.HasPrefix(s.Path, step+".") || steps.StaticPath(s.Path) == step
+		if inside && s.Form == dag.Single && s.Attempts > 0 {
+			return usageError{fmt.Errorf("%s is a group or is done several times, and has no output of its own\nhint: name a step inside it, such as %s", step, s.Path)}
+		}
+	}
+	return fmt.Errorf("step %s has no output yet\nhint: flow show %s lists the steps as they stand", step, run)
 }
 
 // printText prints text as it is, or without control characters to a terminal: an

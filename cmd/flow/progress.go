@@ -41,6 +41,9 @@ func (p *progress) begin(h state.Header, plan *pipeline.Plan) {
 		q.Walk(func(path string, s *pipeline.Step) {
 			p.width = min(max(p.width, len(prefix+path)), 32)
 			p.steps[prefix+path] = planned{s, q}
+			if s.Contest != nil && s.Contest.Judge != nil {
+				p.steps[prefix+path+".judge"] = planned{s.Contest.Judge, q}
+			}
 		})
 	})
 	what := plan.Name
@@ -117,6 +120,8 @@ func (p *progress) describe(f dag.Fact) string {
 	case s.Kind == pipeline.KindRun:
 		text, _, _ = strings.Cut(strings.TrimSpace(s.Run.Src), "\n")
 		text = "$ " + text
+	case s.Kind == pipeline.KindMerge:
+		text = "merge " + strings.Join(s.Merge.From, ", ")
 	}
 	if f.Attempt > 1 {
 		text += fmt.Sprintf("  (attempt %d)", f.Attempt)
@@ -172,7 +177,10 @@ func spent(f dag.Fact) []string {
 	if err != nil {
 		return nil
 	}
-	parts := []string{(time.Duration(r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond).String()}
+	var parts []string
+	if r.DurationMS > 0 { // what only holds other steps took no time of its own
+		parts = append(parts, (time.Duration(r.DurationMS) * time.Millisecond).Round(100*time.Millisecond).String())
+	}
 	if r.Usage != nil {
 		parts = append(parts, fmt.Sprintf("%d tokens", r.Usage.TotalTokens))
 	}
@@ -265,6 +273,9 @@ func failure(s stepReport, skipped int) string {
 	if s.Error != nil {
 		text += " failed: " + printable(*s.Error)
 	}
+	if s.tolerated {
+		text += " (continue-on-error)"
+	}
 	if skipped > 0 {
 		text += "; skipped for it: " + plural(skipped, "step")
 	}
@@ -300,7 +311,7 @@ func total(r *report) string {
 			tokens += s.Usage.TotalTokens
 		}
 		if s.CostUSD != nil {
-			cost, paid = cost+*s.CostUSD, true
+			cost, paid = cost+*s.CostUSD, paid || *s.CostUSD > 0
 		}
 	}
 	text := ""

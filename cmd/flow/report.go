@@ -11,7 +11,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flow/agents"
-	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/state"
 	"flow/steps"
@@ -53,10 +52,11 @@ type stepReport struct {
 	CostUSD    *float64        `json:"costUsd"`
 	DurationMS int64           `json:"durationMs"`
 
-	path string
-	root string // of a skipped step: the step whose failure is the cause
-	form dag.Form
-	cut  bool // Text is the beginning of a longer one
+	path      string
+	root      string // of a skipped step: the step whose failure is the cause
+	tolerated bool   // continue-on-error, of the step or of one around it
+	form      dag.Form
+	cut       bool // Text is the beginning of a longer one
 }
 
 // stepReports marshals as an object in the order of the pipeline.
@@ -87,21 +87,24 @@ type blobs interface {
 
 func newReport(h state.Header, m *dag.Machine, status string, b blobs) *report {
 	r := &report{Schema: reportSchema, Run: h.ID, Name: h.Name, Status: status, Outputs: map[string]any{}}
+	tolerated := map[string]bool{}
 	for _, s := range m.Steps() {
 		step, err := newStepReport(s, b)
 		if err != nil {
 			r.Error = fmt.Sprintf("step %s: %v", s.Path, err)
 		}
 		step.Status = standing(s.Status, status)
+		step.tolerated = s.Step.ContinueOnError || tolerated[s.Path[:max(0, strings.LastIndexByte(s.Path, '.'))]]
+		tolerated[s.Path] = step.tolerated
 		r.Steps = append(r.Steps, step)
 	}
 	return r
 }
 
-// standing is how a step stands. A run that was interrupted has no end in its journal,
-// so its steps seem to run; nothing of them lives.
+// standing is how a step stands. What holds others seems to run for as long as they have
+// not ended; in a run that was interrupted or waits for a person, nothing of it lives.
 func standing(step dag.Status, run string) string {
-	if step == dag.Running && run == state.StatusInterrupted {
+	if step == dag.Running && (run == state.StatusInterrupted || run == string(dag.Waiting)) {
 		return run
 	}
 	return string(step)
@@ -137,7 +140,7 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 		text = strings.TrimRight(text, "\n") // as templates see it
 	}
 	out.cut = content.Cut
-	if !content.IsZero() || s.Status == dag.OK && s.Step.Kind != pipeline.KindGroup {
+	if !content.IsZero() || s.Status == dag.OK && s.Form == dag.Single {
 		out.Text = &text
 	}
 	return out, err
@@ -150,11 +153,11 @@ func some(s string) *string {
 	return &s
 }
 
-// only reports whether the run failed, and every step that failed did for this cause.
+// only reports whether the run failed, and every step that failed it did for this cause.
 func (r *report) only(cause agents.Cause) bool {
 	count := 0
 	for _, s := range r.Steps {
-		if !s.failed() {
+		if !s.failed() || s.tolerated {
 			continue
 		}
 		if deref(s.Cause) != string(cause) {
