@@ -10,6 +10,7 @@ import (
 )
 
 func TestCommit(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		script string
 		note   string // part of the only note, "" for none
@@ -32,10 +33,11 @@ func TestCommit(t *testing.T) {
 		"a stale lock":                    {"echo x > n; touch $(git rev-parse --git-dir)/index.lock", "", "Work of fix\n"},
 		"the link to the repository lost": {"rm .git; echo x > n", "", "Work of fix\n"},
 		"a repository of its own":         {"rm .git; git init -q; git add .; git commit -qm mine; echo x > n", "", "Work of fix\n"},
-		"a hook":                          {"echo 'exit 1' > ../../../../repo/.git/hooks/post-commit; chmod +x ../../../../repo/.git/hooks/post-commit; echo x > n", "", "Work of fix\n"},
+		"a hook":                          {"mkdir ../../../../repo/.git/hooks; echo 'exit 1' > ../../../../repo/.git/hooks/post-commit; chmod +x ../../../../repo/.git/hooks/post-commit; echo x > n", "", "Work of fix\n"},
 		"a nested repository":             {"git init -q n; git -C n commit -q --allow-empty -m n; echo x > m", "", "Work of fix\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			w := l.create("fix")
 			l.sh(w.Dir, c.script)
@@ -70,6 +72,7 @@ func TestCommit(t *testing.T) {
 }
 
 func TestCommitOfAWorkspaceThatIsGone(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	w := l.create("fix")
 	l.check(os.RemoveAll(w.Dir))
@@ -80,6 +83,7 @@ func TestCommitOfAWorkspaceThatIsGone(t *testing.T) {
 }
 
 func TestIdentity(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.check(os.Remove(l.dir + "/.gitconfig"))
 	w := l.create("fix")
@@ -97,6 +101,7 @@ func TestIdentity(t *testing.T) {
 }
 
 func TestCommitEveryFault(t *testing.T) {
+	t.Parallel()
 	everyFault(t, func(l *lab) {
 		w := l.create("fix")
 		l.sh(w.Dir, "git checkout -q -b mine; echo x > n; git add n; git commit -qm own; echo y >> a.txt; echo z > z")

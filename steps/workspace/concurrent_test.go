@@ -9,6 +9,7 @@ import (
 
 // The items of a foreach begin and end at the same time, in one repository.
 func TestWorkspacesAtOnce(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.write("new.txt", "not committed\n")
 	var group errgroup.Group

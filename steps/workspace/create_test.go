@@ -11,6 +11,7 @@ import (
 )
 
 func TestWorktreeBeginsAtWhatIsThere(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.write("a.txt", "changed\n")       // not staged
 	l.write("staged.txt", "s\n")        // staged
@@ -39,6 +40,7 @@ func TestWorktreeBeginsAtWhatIsThere(t *testing.T) {
 }
 
 func TestWorktreeOfACleanWorkspaceBeginsAtHead(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	w := l.create("fix")
 	if head := strings.TrimSpace(l.sh(l.repo, "git rev-parse HEAD")); w.Base != head || w.Snapshot {
@@ -51,6 +53,7 @@ func TestWorktreeOfACleanWorkspaceBeginsAtHead(t *testing.T) {
 }
 
 func TestWorktreePlaces(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare string
 		repo    string
@@ -72,6 +75,7 @@ func TestWorktreePlaces(t *testing.T) {
 		"a tag of the branch's name":          {prepare: "git tag flow/r1/fix-0"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			l.sh(l.repo, c.prepare)
 			q := l.request("fix.0")
@@ -97,6 +101,7 @@ func TestWorktreePlaces(t *testing.T) {
 }
 
 func TestWorktreeRefusals(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		prepare string
 		request func(*lab, *Request)
@@ -116,6 +121,7 @@ func TestWorktreeRefusals(t *testing.T) {
 		"copy by a link": {"echo s > ../secret; ln -s ../secret .env", func(_ *lab, q *Request) { q.Copy = []string{".env"} }, "leads outside the workspace"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			l.sh(l.repo, c.prepare)
 			q := l.request("fix.0")
@@ -131,6 +137,7 @@ func TestWorktreeRefusals(t *testing.T) {
 }
 
 func TestCopyTakesFilesAlong(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.write(".env", "SECRET=1\n")
 	l.write("conf/a.key", "a\n")
@@ -153,6 +160,7 @@ func TestCopyTakesFilesAlong(t *testing.T) {
 }
 
 func TestCreateEveryFault(t *testing.T) {
+	t.Parallel()
 	everyFault(t, func(l *lab) {
 		l.write("a.txt", "changed\n")
 		l.write(".env", "x\n")
@@ -169,6 +177,7 @@ func TestCreateEveryFault(t *testing.T) {
 }
 
 func TestDirectoryCopy(t *testing.T) {
+	t.Parallel()
 	l := emptyLab(t)
 	l.write("a.txt", "a\n")
 	l.write("deep/run.sh", "#!/bin/sh\n")
@@ -200,6 +209,7 @@ func TestDirectoryCopy(t *testing.T) {
 }
 
 func TestCopyEveryFault(t *testing.T) {
+	t.Parallel()
 	everyFault(t, func(l *lab) { l.write("a.txt", "changed\n") }, func(l *lab, g *Git) error {
 		q := l.request("fix.0")
 		q.Mode = Copy

@@ -42,6 +42,7 @@ func (l *lab) leftNothing() {
 }
 
 func TestMerge(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before  string   // in the workspace, before the steps begin
 		steps   []string // what each does in its worktree
@@ -107,6 +108,7 @@ func TestMerge(t *testing.T) {
 		"a subdirectory that becomes empty": {steps: []string{"rm -r dir"}, files: "dir/b.txt\n", log: "Merge flow/r1/fix-0\nWork of fix.0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			l.sh(l.repo, c.before+"\n")
 			var sources []*Workspace
@@ -147,6 +149,7 @@ func TestMerge(t *testing.T) {
 }
 
 func TestMergeRefusals(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before  string
 		step    string
@@ -165,6 +168,7 @@ func TestMergeRefusals(t *testing.T) {
 		"a locked index":                  {"", "echo x > n", "touch .git/index.lock", "git's index is locked"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			l.sh(l.repo, c.before+"\n")
 			w := l.work("fix", c.step)
@@ -192,6 +196,7 @@ func TestMergeRefusals(t *testing.T) {
 }
 
 func TestMergeResolvesConflicts(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		script string
 		want   string // part of the error
@@ -205,6 +210,7 @@ func TestMergeResolvesConflicts(t *testing.T) {
 		"given up":            {"git merge --abort", "nothing of the branch is left"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			one := l.work("fix.0", "sed -i 's/one/1/' a.txt")
 			two := l.work("fix.1", "sed -i 's/one/eins/' a.txt; echo n > n")
@@ -260,6 +266,7 @@ func TestMergeThatNobodyResolves(t *testing.T) {
 
 // A conflict is resolved once, whatever interrupts the merge later.
 func TestMergeKeepsWhatWasResolved(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	one := l.work("fix.0", "sed -i 's/one/1/' a.txt")
 	two := l.work("fix.1", "sed -i 's/one/eins/' a.txt")
@@ -294,11 +301,13 @@ func TestMergeKeepsWhatWasResolved(t *testing.T) {
 }
 
 func TestMergeEveryFault(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct{ before, second, between string }{
 		"clean":   {},
 		"changed": {"sed -i 's/five/5/' a.txt; echo s > staged; git add staged; rm dir/b.txt", "sed -i 's/nine/9/' a.txt", "echo u > u"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			everyFault(t, func(l *lab) {
 				l.sh(l.repo, c.before+"\n")
 				l.work("fix.0", "sed -i 's/one/1/' a.txt; mkdir d; echo x > d/x")

@@ -8,6 +8,7 @@ import (
 )
 
 func TestRemoveLosesNothing(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		mode   Mode
 		work   string // in the workspace
@@ -39,6 +40,7 @@ func TestRemoveLosesNothing(t *testing.T) {
 		"a copy, removed":                      {mode: Copy, after: "rm -r ../state/r1/worktrees/fix", state: Gone},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			q := l.request("fix")
 			if c.mode != "" {
@@ -78,8 +80,10 @@ func TestRemoveLosesNothing(t *testing.T) {
 }
 
 func TestRemoveEveryFault(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []Mode{Worktree, Copy} {
 		t.Run(string(mode), func(t *testing.T) {
+			t.Parallel()
 			everyFault(t, func(l *lab) {
 				q := l.request("fix")
 				q.Mode = mode

@@ -12,6 +12,7 @@ import (
 // Each case changes the workspace; the changes found must be those listed, and the
 // patch applied to what was before must give the same tree.
 func TestChanges(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		before, script string
 		want           []FileChange
@@ -62,6 +63,7 @@ func TestChanges(t *testing.T) {
 		"a hook and a pager":         {"git config core.pager false; git config diff.external false; git config diff.noprefix true; git config color.ui always", "echo x >> dir/b.txt", []FileChange{{Path: "dir/b.txt", Kind: Modified, Added: 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			l := newLab(t)
 			l.sh(l.repo, c.before+"\n")
 			r := l.open(l.repo)
@@ -90,6 +92,7 @@ func TestChanges(t *testing.T) {
 }
 
 func TestStateIsNoPartOfASnapshot(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	q := l.request("fix")
 	q.RunDir = filepath.Join(l.repo, "state", "r1")
@@ -107,6 +110,7 @@ func TestStateIsNoPartOfASnapshot(t *testing.T) {
 }
 
 func TestTextIsCutAtALine(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	r := l.open(l.repo)
 	from, err := r.Snapshot(t.Context())
@@ -127,6 +131,7 @@ func TestTextIsCutAtALine(t *testing.T) {
 }
 
 func TestApply(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	r := l.open(l.repo)
 	from, err := r.Snapshot(t.Context())
