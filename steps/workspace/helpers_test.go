@@ -15,8 +15,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // execRunner runs git as a child of the test. Its commits have a fixed time, so that
@@ -94,12 +92,7 @@ func newLab(t *testing.T) *lab {
 // emptyLab has a directory in place of the repository.
 func emptyLab(t *testing.T) *lab {
 	t.Helper()
-	dir, err := os.MkdirTemp(inMemory(), "lab-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = removeTree(dir) })
-	l := &lab{t: t, dir: resolved(dir)}
+	l := &lab{t: t, dir: resolved(t.TempDir())}
 	l.repo, l.runDir = filepath.Join(l.dir, "repo"), filepath.Join(l.dir, "state", "r1")
 	l.environ = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + l.dir, "GIT_CONFIG_NOSYSTEM=1",
@@ -109,18 +102,8 @@ func emptyLab(t *testing.T) *lab {
 	l.mkdir(l.runDir)
 	l.mkdir(l.repo)
 	l.git = l.with(execRunner{})
+	t.Cleanup(func() { _ = removeTree(l.dir) })
 	return l
-}
-
-// inMemory is a directory in memory, where there is one; "" means that of the system. Labs
-// come and go by the hundred, which most disks are slow at.
-func inMemory() string {
-	const dir, enough = "/dev/shm", 512 << 20
-	var fs unix.Statfs_t
-	if unix.Statfs(dir, &fs) != nil || fs.Flags&unix.ST_NOEXEC != 0 || fs.Bavail*uint64(fs.Bsize) < enough || unix.Access(dir, unix.W_OK) != nil {
-		return ""
-	}
-	return dir
 }
 
 func (l *lab) with(r Runner) *Git {
@@ -211,9 +194,8 @@ func files(dir string) string {
 // save keeps a copy of all that the lab has, and returns what brings it back.
 func (l *lab) save() (restore func()) {
 	l.t.Helper()
-	g, kept := New(Options{}), l.dir+".kept"
+	g, kept := New(Options{}), filepath.Join(l.t.TempDir(), "kept")
 	l.check(g.copyDir(l.t.Context(), l.dir, kept))
-	l.t.Cleanup(func() { _ = removeTree(kept) })
 	return func() {
 		l.t.Helper()
 		l.check(removeTree(l.dir))
