@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"os/signal"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -65,6 +66,10 @@ func TestSignalsDuringAStall(t *testing.T) {
 		{Gemini, syscall.SIGHUP, 0, 0},
 		{Claude, syscall.SIGKILL, 0, syscall.SIGKILL},
 	}
+	// Children would ignore what this process was started to ignore (nohup).
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP, syscall.SIGINT)
+	defer signal.Stop(heard)
 	for _, tt := range tests {
 		t.Run(tt.agent+" "+tt.signal.String(), func(t *testing.T) {
 			l := newLab(t).script("stall=1h")
