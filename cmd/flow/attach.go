@@ -86,12 +86,28 @@ func conversation(run *state.Run, m *dag.Machine, step string) (*steps.Conversat
 	if err := knownStep(&run.View, step); err != nil {
 		return nil, err
 	}
-	for _, st := range m.Steps() {
-		if st.Path == step {
-			return steps.ConversationOf(run.Dir(), st)
+	if st := speaker(m.Steps(), step); st != nil {
+		return steps.ConversationOf(run.Dir(), *st)
+	}
+	return nil, fmt.Errorf("step %s has not run\nhint: flow sessions %s lists the steps that have a session", step, run.Header().ID)
+}
+
+// speaker is the step, or within it the last round or the candidate whose session it took
+// over. It is nil where there is no such step.
+func speaker(all []dag.StepState, step string) *dag.StepState {
+	var found *dag.StepState
+	session := ""
+	for i, st := range all {
+		r, err := steps.DecodeResult(st.Result)
+		switch {
+		case err != nil:
+		case st.Path == step:
+			found, session = &all[i], r.Session
+		case session != "" && st.Form == dag.Single && r.Session == session && strings.HasPrefix(st.Path, step+"."):
+			found = &all[i]
 		}
 	}
-	return nil, fmt.Errorf("step %s has not run", step)
+	return found
 }
 
 // attachLine is the command as one types it.

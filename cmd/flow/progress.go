@@ -36,16 +36,10 @@ func newProgress(w io.Writer, quiet bool, now func() time.Time) *progress {
 }
 
 func (p *progress) begin(h state.Header, plan *pipeline.Plan) {
-	p.steps, p.crowd = map[string]planned{}, map[string]*crowd{}
-	plan.Each(func(prefix string, q *pipeline.Plan) {
-		q.Walk(func(path string, s *pipeline.Step) {
-			p.width = min(max(p.width, len(prefix+path)), 32)
-			p.steps[prefix+path] = planned{s, q}
-			if s.Contest != nil && s.Contest.Judge != nil {
-				p.steps[prefix+path+".judge"] = planned{s.Contest.Judge, q}
-			}
-		})
-	})
+	p.steps, p.crowd = plannedSteps(plan), map[string]*crowd{}
+	for path := range p.steps {
+		p.width = min(max(p.width, len(path)), 32)
+	}
 	what := plan.Name
 	if h.Simulated {
 		what += " (simulated agents)"
@@ -57,6 +51,21 @@ func (p *progress) begin(h state.Header, plan *pipeline.Plan) {
 type planned struct {
 	*pipeline.Step
 	plan *pipeline.Plan
+}
+
+// plannedSteps are the steps of a pipeline, of those that it calls, and its judges, by the
+// path that the plan has for them.
+func plannedSteps(plan *pipeline.Plan) map[string]planned {
+	all := map[string]planned{}
+	plan.Each(func(prefix string, q *pipeline.Plan) {
+		q.Walk(func(path string, s *pipeline.Step) {
+			all[prefix+path] = planned{s, q}
+			if s.Contest != nil && s.Contest.Judge != nil {
+				all[prefix+path+".judge"] = planned{s.Contest.Judge, q}
+			}
+		})
+	})
+	return all
 }
 
 // note prints a line about the run as a whole.

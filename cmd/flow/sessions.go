@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"flow/pipeline/dag"
 	"flow/state"
 	"flow/steps"
 )
@@ -104,30 +106,47 @@ func sessionsOf(v *state.View) ([]session, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := v.Header()
+	states := map[string]dag.StepState{}
+	for _, st := range m.Steps() {
+		states[st.Path] = st
+	}
+	planned := plannedSteps(plan)
 	var all []session
 	for _, found := range steps.Sessions(v.Records()) {
-		s := session{Session: found.Session, Run: h.ID, Step: found.Path, Workspace: h.Workspace, Started: found.Started}
-		if step := plan.Step(found.Path); step != nil {
-			s.Agent = plan.Agents[step.Agent].Use
+		st, known := states[found.Path] // an update may have taken the step out
+		if known && st.Form != dag.Single {
+			continue // its session is that of the round or candidate that it took
 		}
-		for _, st := range m.Steps() {
-			if st.Path != found.Path {
-				continue
-			}
-			r, err := steps.DecodeResult(st.Result)
-			if err != nil {
-				return nil, err
-			}
-			s.Status = standing(st.Status, v.Summary().Status)
-			if r.Session == found.Session {
-				s.Model, s.CostUSD = r.Model, r.CostUSD
-				if r.Usage != nil {
-					s.Tokens = r.Usage.TotalTokens
-				}
-			}
+		s, err := newSession(v, found, st)
+		if err != nil {
+			return nil, err
+		}
+		if p := planned[steps.StaticPath(found.Path)].plan; p != nil {
+			s.Agent = p.Agents[s.Agent].Use
 		}
 		all = append(all, s)
 	}
 	return all, nil
+}
+
+// newSession is what is known of a session. Agent is the profile's name.
+func newSession(v *state.View, found steps.NativeSession, st dag.StepState) (session, error) {
+	h := v.Header()
+	s := session{Session: found.Session, Run: h.ID, Step: found.Path, Workspace: h.Workspace, Started: found.Started}
+	r, err := steps.DecodeResult(st.Result)
+	if err != nil {
+		return s, err
+	}
+	s.Status = standing(st.Status, v.Summary().Status)
+	if st.Step != nil {
+		s.Agent = st.Step.Agent
+	}
+	if r.Session != found.Session {
+		return s, nil
+	}
+	s.Agent, s.Model, s.CostUSD = cmp.Or(r.Agent, s.Agent), r.Model, r.CostUSD
+	if r.Usage != nil {
+		s.Tokens = r.Usage.TotalTokens
+	}
+	return s, nil
 }

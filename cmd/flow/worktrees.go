@@ -144,6 +144,9 @@ func (t *worktrees) list(ctx context.Context) error {
 // look says how a workspace stands.
 func (t *worktrees) look(ctx context.Context, w *workspace.Workspace) worktree {
 	line := worktree{Run: w.Run, Step: w.Path, Mode: w.Mode, Branch: w.Branch, Dir: w.Dir}
+	if w.Mode == workspace.Copy {
+		line.Branch = "" // it is in the copy's own repository, where nobody finds it
+	}
 	s, err := t.git.Status(ctx, w)
 	if err != nil {
 		line.State, line.Lost = "unknown", err.Error()
