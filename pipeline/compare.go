@@ -214,7 +214,8 @@ func differences(a, b map[string]string) []string {
 	return keys
 }
 
-// withoutPlaces takes the places in the file out of a value that came from JSON.
+// withoutPlaces takes the places in the file, and the ways to called files, out of a value
+// that came from JSON.
 func withoutPlaces(v any) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -223,6 +224,11 @@ func withoutPlaces(v any) any {
 		}
 		if _, text := x["src"]; text {
 			delete(x, "folded")
+		}
+		if call, ok := x["call"].(map[string]any); ok && x["kind"] == string(KindCall) {
+			if plan, ok := call["plan"].(map[string]any); ok {
+				delete(plan, "file") // named from where flow was started; call.file says which it is
+			}
 		}
 		for key := range x {
 			x[key] = withoutPlaces(x[key])

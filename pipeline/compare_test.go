@@ -87,6 +87,30 @@ func TestCompare(t *testing.T) {
 	}
 }
 
+// A pipeline that is called stays the same when the calling one is named otherwise: by a
+// resume it is named by its whole path.
+func TestCompareCalled(t *testing.T) {
+	called := "steps: {a: {run: echo 1}}"
+	load := func(name string) *pipeline.Plan {
+		p, _, err := pipeline.Parse(name, []byte("steps: {sub: {pipeline: lib/p.yaml}}"), pipeline.Options{
+			ReadFile: func(string) ([]byte, error) { return []byte(called), nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	before := load("p.yaml")
+	if d := cmp.Diff([]pipeline.Change(nil), pipeline.Compare(before, load("/away/p.yaml"), nil, nil)); d != "" {
+		t.Error(d)
+	}
+	called = "steps: {a: {run: echo 2}}"
+	want := []pipeline.Change{{Path: "sub", Kind: pipeline.Changed, What: []string{"call"}}}
+	if d := cmp.Diff(want, pipeline.Compare(before, load("/away/p.yaml"), nil, nil)); d != "" {
+		t.Error(d)
+	}
+}
+
 func TestAffected(t *testing.T) {
 	p := comparedPlanOf(t, comparedPlan)
 	for path, want := range map[string][]string{
