@@ -71,7 +71,7 @@ func badKeys() []badInput {
 		{20, "steps: {a: {run: x, runs-on: ubuntu}}\n", "1:21", "unknown key `runs-on`", "steps run on this machine"},
 		{20, "steps: {a: {run: x, depends_on: b}}\n", "1:21", "unknown key `depends_on`", "write `needs`"},
 		{20, "steps: {a: {run: 'x ${{ github.sha }}'}}\n", "1:21", "`${{ }}` is not how templates are written", "without the dollar sign"},
-		{21, "steps: {a: {run: [x]}}\n", "1:18", "`run` must be text, got a list", ""},
+		{21, "steps: {a: {run: [x]}}\n", "1:18", "`run` must be text, got a list", "write `run: |`"},
 		{21, "steps: {a: {run: x, continue-on-error: 1}}\n", "1:40", "`continue-on-error` must be true or false, got `1`", "write true or false"},
 		{23, "steps: {123: {run: x}}\n", "1:9", "step id must be text, got `123`", "use a word"},
 		{23, "steps: {yes: {run: x}}\n", "1:9", "step id must be text, got `yes`", ""},

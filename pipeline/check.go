@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"reflect"
@@ -190,7 +191,8 @@ func (l *loader) use(t Text, u use, s site) {
 		l.useRound(t, u, s)
 	default:
 		roots := []string{"inputs", "secrets", "env", "run", "steps", "item", "index", "iteration", "previous"}
-		l.failText(t, u.offset, orList(suggest(root, roots), "a template sees .", []string{strings.Join(roots, " .")}), "`.%s` is unknown", root)
+		hint := cmp.Or(foreignValue(root), orList(suggest(root, roots), "a template sees .", []string{strings.Join(roots, " .")}))
+		l.failText(t, u.offset, hint, "`.%s` is unknown", root)
 	}
 }
 

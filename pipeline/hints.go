@@ -47,6 +47,28 @@ func foreign(where, key string) string {
 	return foreignIn(where, key)
 }
 
+// foreignValue explains what other tools call the values of templates.
+func foreignValue(name string) string {
+	switch name {
+	case "matrix", "strategy":
+		return "write `foreach: LIST`; a template names the value as .item"
+	case "needs", "jobs":
+		return "name the step itself, as .steps.ID"
+	case "github", "gitlab", "runner", "job", "vars":
+		return "declare what the pipeline is given under `inputs`; a script sees what is in `env`"
+	}
+	return ""
+}
+
+// foreignField explains what other tools call what a step has.
+func foreignField(name string) string {
+	switch name {
+	case "outcome", "conclusion", "result", "state":
+		return "write .status"
+	}
+	return ""
+}
+
 func foreignIn(where, key string) string {
 	switch where + "." + key {
 	case inPipeline + ".jobs", inPipeline + ".stages", inPipeline + ".tasks":

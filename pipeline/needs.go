@@ -214,7 +214,9 @@ func (l *loader) unknownStep(nd *node, id string, complain report) {
 		return
 	}
 	hint := ""
-	if len(l.errs) < maxHinted {
+	if group, _, inner := strings.Cut(id, "."); inner && nd != nil && l.visible(nd, group) != nil {
+		hint = "a step needs the whole group: write " + group
+	} else if len(l.errs) < maxHinted {
 		ids := l.visibleIDs(nd)
 		hint = orList(suggest(id, ids), "the steps are ", ids)
 	}

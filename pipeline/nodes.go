@@ -21,7 +21,11 @@ type entry struct {
 func (l *loader) entries(n *yaml.Node, what string, limit int) []entry {
 	n = deref(n)
 	if n.Kind != yaml.MappingNode {
-		l.failNode(n, "", "%s must be a mapping, got %s", what, describe(n))
+		hint := ""
+		if n.Kind == yaml.SequenceNode {
+			hint = "write KEY: VALUE, not a list"
+		}
+		l.failNode(n, hint, "%s must be a mapping, got %s", what, describe(n))
 		return nil
 	}
 	if len(n.Content)/2 > limit {
@@ -89,7 +93,11 @@ func (m *merger) add(e entry) {
 func (l *loader) text(n *yaml.Node, what string) (string, bool) {
 	n = deref(n)
 	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
-		l.failNode(n, "", "%s must be text, got %s", what, describe(n))
+		hint := ""
+		if n.Kind == yaml.SequenceNode && what == "`run`" {
+			hint = "write `run: |` with one command a line"
+		}
+		l.failNode(n, hint, "%s must be text, got %s", what, describe(n))
 		return "", false
 	}
 	return n.Value, true

@@ -106,6 +106,10 @@ func (l *loader) stepField(sh shape, path ref, i int, complain report) (shape, b
 	if sh.layer == layerItem && (name == "item" || name == "index") {
 		return l.loopValue(name, site{node: nd}), true
 	}
+	if hint := foreignField(name); hint != "" {
+		complain(hint, "step `%s` has no `%s`", nd.step.ID, name)
+		return shape{}, false
+	}
 	if !among(path, i, "step `"+nd.step.ID+"`", stepFields(), complain) {
 		return shape{}, false
 	}
