@@ -217,7 +217,7 @@ func (w preview) agent(a steps.PreviewAgent) {
 		add("at most", plural(a.MaxTurns, "turn")+" of the model")
 	}
 	if a.MaxCost > 0 {
-		add("at most", fmt.Sprintf("$%.2f", a.MaxCost))
+		add("at most", dollars(a.MaxCost))
 	}
 	w.field(map[bool]string{true: "judge", false: "agent"}[a.Judge], strings.Join(parts, ", "))
 	w.field("command", commandLine(a.Command))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"flow/pipeline"
@@ -29,7 +30,7 @@ func budgetText(b *pipeline.Budget) string {
 	}
 	var bounds []string
 	if b.USD > 0 {
-		bounds = append(bounds, fmt.Sprintf("$%.2f", b.USD))
+		bounds = append(bounds, dollars(b.USD))
 	}
 	if b.Tokens > 0 {
 		bounds = append(bounds, fmt.Sprintf("%d tokens", b.Tokens))
@@ -54,4 +55,13 @@ func quoteArg(arg string) string {
 		return arg
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// dollars is an amount with all of its decimals, and at least two.
+func dollars(usd float64) string {
+	text := strconv.FormatFloat(usd, 'f', -1, 64)
+	if _, decimals, _ := strings.Cut(text, "."); len(decimals) < 2 {
+		text = strconv.FormatFloat(usd, 'f', 2, 64)
+	}
+	return "$" + text
 }

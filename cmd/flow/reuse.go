@@ -29,6 +29,7 @@ func (a *app) rerunCommand() *cobra.Command {
 		Short: "Run a step of an earlier run again, and all that depends on it, as a new run",
 		Long: "rerun begins a new run of the pipeline that RUN began with, with the same inputs. What the other steps\n" +
 			"did in RUN is taken over: only the step and those that need it, directly or not, are run.\n" +
+			"A step in a loop or a called pipeline, or in a group with a workspace of its own, is run with all of that.\n" +
 			"The workspace is used as it is now; nothing in it is undone.",
 		Example: "  flow rerun last --step review",
 		Args:    arguments(1, 1, "one run"),
