@@ -349,7 +349,10 @@ func (a *attempt) start(ctx context.Context, session string) error {
 		later.Workspace = a.isolated
 	}
 	later.Lookup = a.result.Lookup
-	if later.Question != nil || later.Workspace != nil || later.Tree != "" || later.Lookup != "" {
+	if a.step.Agent != a.task.Step.Agent {
+		later.Agent = a.step.Agent // another one goes on in its place
+	}
+	if later.Agent != "" || later.Question != nil || later.Workspace != nil || later.Tree != "" || later.Lookup != "" {
 		f.Result = later.encode()
 	}
 	return a.record(ctx, f)

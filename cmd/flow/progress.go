@@ -123,6 +123,9 @@ func (p *progress) describe(f dag.Fact) string {
 		if s.Contest != nil && number < len(s.Contest.Agents) {
 			text = s.Contest.Agents[number]
 		}
+		if r, err := steps.DecodeResult(f.Result); err == nil && r.Agent != "" {
+			text = r.Agent // it stands in
+		}
 		if use := s.plan.Agents[text].Use; use != text {
 			text += " (" + use + ")"
 		}
