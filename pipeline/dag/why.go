@@ -73,6 +73,9 @@ func because(n *node) string {
 	case SkippedStep:
 		return n.label() + " was skipped"
 	default:
+		if n.scope.of(Contest) && !n.judge {
+			return "no candidate succeeded" // or its failure would count for nothing
+		}
 		return n.label() + " failed"
 	}
 }
