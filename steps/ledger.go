@@ -77,7 +77,11 @@ func (l *ledger) note(f dag.Fact) error {
 		return nil
 	case dag.Reopened:
 		a.reopen()
+		told := a.told
 		l.untell(f.Path)
+		if told == string(dag.Waiting) {
+			a.told = told // the question still stands
+		}
 	case dag.Failed:
 		if result.Next == nil {
 			a.failures++
