@@ -16,10 +16,12 @@ const recordUpdate = "updated"
 // An Update says that a run goes on with another plan. What the steps in Dropped did
 // before is history: it stays in the journal, and no longer counts.
 type Update struct {
-	Pipeline string   `json:"pipeline"` // these three are blobs
-	Plan     string   `json:"plan"`
-	Inputs   string   `json:"inputs"`
-	Dropped  []string `json:"dropped"` // paths of steps of the plan, each with all within
+	// These three are blobs. One that was taken over from another run has none: of its
+	// update only the numbers of the attempts hold.
+	Pipeline string   `json:"pipeline,omitempty"`
+	Plan     string   `json:"plan,omitempty"`
+	Inputs   string   `json:"inputs,omitempty"`
+	Dropped  []string `json:"dropped,omitempty"` // paths of steps of the plan, each with all within
 	// Attempts is the highest number that an attempt has had. Steps that begin again
 	// go on from there, so that files of two attempts are never mixed up.
 	Attempts int `json:"attempts"`
@@ -44,8 +46,11 @@ func (u Update) Record() (typ string, data any) { return recordUpdate, u }
 // began with.
 func LastUpdate(records []state.Record) (*Update, error) {
 	for _, r := range slices.Backward(records) {
-		if r.Type == recordUpdate {
-			return readUpdate(r)
+		if r.Type != recordUpdate {
+			continue
+		}
+		if u, err := readUpdate(r); err != nil || u.Plan != "" {
+			return u, err
 		}
 	}
 	return nil, nil //nolint:nilnil // most runs have none
@@ -126,9 +131,4 @@ func updatedFact(r state.Record) (dag.Fact, error) {
 		return dag.Fact{}, err
 	}
 	return dag.Fact{Kind: dag.Updated, Attempt: u.Attempts}, nil
-}
-
-// Carried reports whether a run that takes over what another one did takes this record.
-func Carried(r state.Record) bool {
-	return (r.Type == recordFact || r.Type == recordSession) && recordPath(r) != ""
 }

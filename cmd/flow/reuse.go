@@ -168,14 +168,18 @@ func holds(s dag.StepState) bool {
 }
 
 // carry takes over what the steps of another run have done, but for those dropped: their
-// facts, the blobs that these name, and the sessions of the agents.
+// facts, the blobs that these name, their workspaces, and the sessions of the agents.
 func (e *engine) carry(from *state.View, dropped []string) error {
 	effective, err := steps.Effective(from.Records())
 	if err != nil {
 		return err
 	}
 	for _, r := range steps.Without(effective, dropped) {
-		if !steps.Carried(r) {
+		r, carried, err := steps.Carried(r)
+		if err != nil {
+			return err
+		}
+		if !carried {
 			continue
 		}
 		for _, ref := range blobRef.FindAllString(string(r.Data), -1) {
@@ -187,6 +191,9 @@ func (e *engine) carry(from *state.View, dropped []string) error {
 			return err
 		}
 		e.records = append(e.records, r)
+	}
+	if err := steps.CarryWorkspaces(e.run.Dir(), from.Dir(), dropped); err != nil {
+		return err
 	}
 	for _, dir := range []string{"agents", "simulated"} {
 		if err := copyDir(filepath.Join(e.run.Dir(), dir), filepath.Join(from.Dir(), dir)); err != nil {

@@ -36,7 +36,7 @@ func (g *Git) Create(ctx context.Context, q Request) (*Workspace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w == nil {
+	if w == nil || w.Run != q.Run { // one of another run is only lent
 		if w, err = g.plan(q); err != nil {
 			return nil, err
 		}

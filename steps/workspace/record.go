@@ -114,8 +114,17 @@ func Load(runDir, path string, mode Mode) (*Workspace, error) {
 	return w, err
 }
 
-// List returns the records of a run, by the paths of the steps.
+// List returns the records of the workspaces that a run has made, by the paths of the steps.
 func List(runDir string) ([]*Workspace, error) {
+	all, err := records(runDir)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(w *Workspace) bool { return w.lent(runDir) }), nil
+}
+
+// records are all that a run has, by the paths of the steps.
+func records(runDir string) ([]*Workspace, error) {
 	dir := filepath.Join(runDir, recordsDir)
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
