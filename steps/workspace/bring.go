@@ -78,10 +78,18 @@ func (m *merge) bring(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := m.repo.writeIndex(ctx, entries); err != nil {
+	if err := m.repo.writeIndex(ctx, entries, m.q.Run); err != nil {
 		return err
 	}
+	if !m.begun.IsZero() {
+		if err := m.repo.outwait(ctx, m.begun); err != nil {
+			return err
+		}
+	}
 	out, err := m.repo.run(ctx, call{args: []string{"update-ref", "-m", "flow: merge", "HEAD", m.last(), m.Head}})
+	if err == nil && out.Err != nil {
+		return failure([]string{"update-ref"}, out)
+	}
 	if err == nil && out.Code != 0 {
 		err = &Error{Msg: "HEAD of the workspace moved during the merge: " + strings.TrimSpace(out.Stderr), Hint: "look at `git status`, then resume the run"}
 	}
@@ -209,8 +217,8 @@ func isDir(root *os.Root, name string) bool {
 }
 
 // writeIndex enters what differs into the index. Other entries stay as they are,
-// staged or not.
-func (r *Repo) writeIndex(ctx context.Context, d *difference) error {
+// staged or not. run is the run that does it.
+func (r *Repo) writeIndex(ctx context.Context, d *difference, run string) error {
 	return r.withIndex(func(index string) error {
 		env := []string{"GIT_INDEX_FILE=" + index}
 		if _, err := r.do(ctx, call{args: []string{"update-index", "-z", "--index-info"}, env: env, stdin: d.lines}); err != nil {
@@ -220,25 +228,45 @@ func (r *Repo) writeIndex(ctx context.Context, d *difference) error {
 		if _, err := r.run(ctx, call{args: []string{"update-index", "-q", "--refresh"}, env: env}); err != nil {
 			return err
 		}
-		return r.swapIndex(index)
+		return r.swapIndex(index, run)
 	})
 }
 
-// swapIndex puts index in place of the workspace's own, under git's lock.
-func (r *Repo) swapIndex(index string) error {
+// swapIndex puts index in place of the workspace's own, under git's lock. The lock is a
+// link to a file that only this run has: one that a killed flow left is known by it.
+func (r *Repo) swapIndex(index, run string) error {
 	own := filepath.Join(r.gitDir, "index")
-	if err := copyFile(index, own+".flow"); err != nil {
+	mine, lock := own+".flow-"+run, own+".lock"
+	if same(mine, lock) {
+		if err := os.Remove(lock); err != nil {
+			return err
+		}
+	}
+	if err := os.RemoveAll(mine); err != nil { // it may be a second name of the index
 		return err
 	}
-	err := os.Link(own+".flow", own+".lock")
+	if err := copyFile(index, mine); err != nil {
+		return err
+	}
+	err := os.Link(mine, lock)
 	if errors.Is(err, fs.ErrExist) {
 		err = &Error{
-			Msg:  "git's index is locked: " + own + ".lock",
+			Msg:  "git's index is locked: " + lock,
 			Hint: "another git is at work there; if none is, remove that file; then resume the run: the merge will go on",
 		}
 	}
 	if err == nil {
-		err = os.Rename(own+".lock", own)
+		err = os.Rename(lock, own)
 	}
-	return errors.Join(err, os.RemoveAll(own+".flow"))
+	return errors.Join(err, os.RemoveAll(mine))
+}
+
+// same reports whether two names are of one file.
+func same(a, b string) bool {
+	one, err := os.Lstat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Lstat(b)
+	return err == nil && os.SameFile(one, other)
 }

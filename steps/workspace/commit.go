@@ -23,6 +23,9 @@ func (g *Git) Commit(ctx context.Context, w *Workspace, text string) (*Committed
 	if err != nil {
 		return nil, err
 	}
+	if err := r.unlock(w.Branch); err != nil {
+		return nil, err
+	}
 	c := &Committed{}
 	err = r.withIndex(func(index string) error {
 		tree, err := r.writeTree(ctx, index)
@@ -127,15 +130,11 @@ func (r *Repo) moveTo(ctx context.Context, branch, commit, old, index string) er
 	return r.replaceIndex(index)
 }
 
-// replaceIndex puts index in place of the workspace's own. A lock on that was left by a
-// git that was killed.
+// replaceIndex puts index in place of the workspace's own.
 func (r *Repo) replaceIndex(index string) error {
 	own := filepath.Join(r.gitDir, "index")
 	if err := copyFile(index, own+".flow"); err != nil {
 		return err
 	}
-	if err := os.Rename(own+".flow", own); err != nil {
-		return err
-	}
-	return os.RemoveAll(own + ".lock")
+	return os.Rename(own+".flow", own)
 }

@@ -178,6 +178,9 @@ func (r *Repo) registerWorktree(ctx context.Context, w *Workspace) error {
 	}
 	what := []string{"--detach", "--", w.Dir, w.Base}
 	if w.Branch != "" {
+		if err := removeLock(filepath.Join(r.common, branchRef(w.Branch))); err != nil {
+			return err
+		}
 		if _, err := r.do(ctx, call{args: []string{"update-ref", branchRef(w.Branch), w.Base}}); err != nil {
 			return err
 		}

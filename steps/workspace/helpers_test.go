@@ -45,12 +45,48 @@ func (execRunner) Run(ctx context.Context, c Cmd) (Out, error) {
 
 var errKilled = errors.New("killed")
 
-// faultyRunner fails once, at the call numbered at: before git runs or, with after,
-// when it has run. All calls behind that fail too, as those of a dead flow would.
+// faultyRunner fails once, at the call numbered at: before git runs, when it has run, or
+// while it holds its locks. All calls behind that fail too, as those of a dead flow would.
 type faultyRunner struct {
 	at, calls int
-	after     bool
+	when      moment
 	failed    []string // the arguments of that call
+}
+
+type moment int
+
+const (
+	before moment = iota
+	locked        // git was killed as well, and left its locks
+	after
+	moments
+)
+
+// leaveLocks makes the locks that a git has which is about to change names.
+func leaveLocks(ctx context.Context, c Cmd) error {
+	git := func(args ...string) string {
+		out, _ := execRunner{}.Run(ctx, Cmd{Dir: c.Dir, Args: args, Env: c.Env})
+		return strings.TrimSpace(string(out.Stdout))
+	}
+	own, common := git("rev-parse", "--absolute-git-dir"), git("rev-parse", "--path-format=absolute", "--git-common-dir")
+	var locks []string
+	switch command := slices.IndexFunc(c.Args, func(a string) bool { return a == "update-ref" || a == "symbolic-ref" }); {
+	case command < 0:
+	case slices.Contains(c.Args, "HEAD"):
+		locks = append(locks, filepath.Join(own, "HEAD.lock"))
+		if c.Args[command] == "update-ref" {
+			locks = append(locks, filepath.Join(common, git("symbolic-ref", "HEAD")+".lock"))
+		}
+	default:
+		ref := slices.IndexFunc(c.Args, func(a string) bool { return strings.HasPrefix(a, "refs/heads/") })
+		locks = append(locks, filepath.Join(common, c.Args[ref]+".lock"))
+	}
+	for _, lock := range locks {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(lock), 0o755), os.WriteFile(lock, nil, 0o600)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (f *faultyRunner) Run(ctx context.Context, c Cmd) (Out, error) {
@@ -61,11 +97,15 @@ func (f *faultyRunner) Run(ctx context.Context, c Cmd) (Out, error) {
 	if f.calls == f.at {
 		f.failed = c.Args
 	}
-	if f.calls == f.at && f.after {
-		_, err := execRunner{}.Run(ctx, c)
-		return Out{}, errors.Join(err, errKilled)
+	var err error
+	switch {
+	case f.calls > f.at:
+	case f.when == after:
+		_, err = execRunner{}.Run(ctx, c)
+	case f.when == locked:
+		err = leaveLocks(ctx, c)
 	}
-	return Out{}, errKilled
+	return Out{}, errors.Join(err, errKilled)
 }
 
 // A lab is a repository, a run's directory and a Git.
@@ -215,9 +255,9 @@ func everyFault(t *testing.T, prepare func(*lab), operate func(*lab, *Git) error
 	l.check(operate(l, l.git))
 	want := describe(l)
 	seen := map[string]bool{}
-	for at, after := 1, false; ; {
+	for at, when := 1, before; ; {
 		restore()
-		runner := &faultyRunner{at: at, after: after}
+		runner := &faultyRunner{at: at, when: when}
 		err := operate(l, l.with(runner))
 		if err == nil {
 			return
@@ -229,14 +269,14 @@ func everyFault(t *testing.T, prepare func(*lab), operate func(*lab, *Git) error
 			seen[state] = true
 			l.check(operate(l, l.with(execRunner{})))
 			if got := describe(l); got != want {
-				t.Errorf("call %d (%q), after %v: got\n%s\nwant\n%s", at, runner.failed, after, got, want)
+				t.Errorf("call %d (%q), moment %d: got\n%s\nwant\n%s", at, runner.failed, when, got, want)
 			}
 		}
 		if left := leftovers(filepath.Join(l.runDir, "tmp")); len(left) > 0 {
 			t.Errorf("call %d: left behind: %q", at, left)
 		}
-		if after = !after && changes(runner.failed); !after {
-			at++
+		if when++; when == moments || !changes(runner.failed) {
+			at, when = at+1, before
 		}
 	}
 }

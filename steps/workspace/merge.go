@@ -119,6 +119,8 @@ type merge struct {
 	file string     // of progress
 	w    *Workspace // where the branches are merged
 	tree *Repo      // w, open
+	// begun is when an earlier call was about to touch the workspace; zero: none was.
+	begun time.Time
 }
 
 // progress is what is kept of a merge, so that it can go on.
@@ -141,7 +143,14 @@ type part struct {
 
 func (m *merge) load() error {
 	m.file = strings.TrimSuffix(recordFile(m.q.RunDir, m.q.Path, Merging), recordExt) + ".progress"
-	return loadJSON(m.file, &m.progress)
+	if err := loadJSON(m.file, &m.progress); err != nil || m.Target == nil {
+		return err
+	}
+	info, err := os.Stat(m.file)
+	if err == nil {
+		m.begun = info.ModTime()
+	}
+	return err
 }
 
 func (m *merge) save() error { return saveJSON(m.file, m.progress) }

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"os"
+	"path/filepath"
 )
 
 // Remove removes a workspace with its branch and its record, unless something would be
@@ -38,6 +39,9 @@ func (g *Git) removeWorktree(ctx context.Context, w *Workspace, s *Status) error
 		return err
 	}
 	if err := repo.dropWorktree(ctx, w); err != nil || w.Branch == "" || s.tip == "" {
+		return err
+	}
+	if err := removeLock(filepath.Join(repo.common, branchRef(w.Branch))); err != nil {
 		return err
 	}
 	_, err = repo.do(ctx, call{args: []string{"update-ref", "-d", branchRef(w.Branch), s.tip}})
