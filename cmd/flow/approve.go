@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,7 +39,7 @@ func (a *app) approveCommand() *cobra.Command {
 	fl := cmd.Flags()
 	f.add(fl)
 	fl.BoolVar(&f.deny, "deny", false, "say no: the step fails")
-	fl.StringVar(&f.answer, "answer", "", "the form filled in, `JSON`")
+	fl.StringVar(&f.answer, "answer", "", "the form filled in, `JSON`; text may be without quotes")
 	fl.StringVar(&f.reason, "reason", "", "why, for the record")
 	fl.BoolVar(&f.noResume, "no-resume", false, "leave the answer, and do not go on with the run")
 	return cmd
@@ -60,7 +59,7 @@ func (a *app) approve(run, step string, f approveFlags) error {
 	}
 	answer := steps.Answer{Approved: !f.deny, Reason: f.reason, By: a.user(), At: a.now().UTC()}
 	if f.answer != "" {
-		answer.Answer = json.RawMessage(f.answer)
+		answer.Answer = filledIn(q, f.answer)
 	}
 	if err := checkAnswer(q, answer, f); err != nil {
 		return err

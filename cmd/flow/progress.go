@@ -364,7 +364,7 @@ const eraseLine = "\r\x1b[K"
 func (p *progress) prompt(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if text == "" && p.asking != "" {
+	if p.asking != "" {
 		fmt.Fprint(p.w, eraseLine)
 	}
 	p.asking = text

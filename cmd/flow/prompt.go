@@ -136,6 +136,20 @@ func wanted(q steps.Question) string {
 	return "  approve? [y/N] "
 }
 
+// filledIn is what a person wrote into a form: JSON, or where the form takes text, that
+// text without the quotes.
+func filledIn(q steps.Question, text string) json.RawMessage {
+	raw := json.RawMessage(text)
+	quoted, err := json.Marshal(text)
+	if err != nil || q.Check(steps.Answer{Approved: true, Answer: raw}) == nil {
+		return raw
+	}
+	if q.Check(steps.Answer{Approved: true, Answer: quoted}) == nil {
+		return quoted
+	}
+	return raw
+}
+
 // understand reads a line. It is false for one that is no answer.
 func (p *prompter) understand(q steps.Question, line string) (steps.Answer, bool) {
 	a := steps.Answer{By: p.by, At: p.now().UTC()}
@@ -143,7 +157,7 @@ func (p *prompter) understand(q steps.Question, line string) (steps.Answer, bool
 	case word == "n" || word == "no" || word == "" && len(q.Form) == 0:
 		return a, true
 	case len(q.Form) > 0 && word != "":
-		a.Approved, a.Answer = true, json.RawMessage(line)
+		a.Approved, a.Answer = true, filledIn(q, line)
 		if err := q.Check(a); err != nil {
 			p.progress.print("  " + printable(err.Error()))
 			return a, false
