@@ -200,15 +200,7 @@ func (l *ledger) likely(path, agent string) spending {
 }
 
 // stepKey is the same for all items, rounds and candidates of a step.
-func stepKey(path string) string {
-	var ids []string
-	for element := range strings.SplitSeq(path, ".") {
-		if !isNumber(element) {
-			ids = append(ids, element)
-		}
-	}
-	return "step " + strings.Join(ids, ".")
-}
+func stepKey(path string) string { return "step " + StaticPath(path) }
 
 // outermost is the path of a step without the numbers of its items and rounds.
 func outermost(path string) string {

@@ -63,12 +63,9 @@ func (a *attempt) span(ctx context.Context) (repo *workspace.Repo, from, to stri
 		}
 		return repo, a.tree, to, err
 	}
-	w, err := workspace.Load(a.x.Store.Dir(), a.isolated.Path, a.isolated.Mode)
+	w, err := a.x.recordOf(a.isolated)
 	if err != nil {
 		return nil, "", "", err
-	}
-	if w == nil {
-		return nil, "", "", &workspace.Error{Msg: "the record of the workspace of " + a.isolated.Path + " is gone", Hint: "begin a new run"}
 	}
 	if repo, err = a.x.git.OpenWorkspace(ctx, w); err != nil {
 		return nil, "", "", err

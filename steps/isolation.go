@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"time"
@@ -17,7 +18,7 @@ import (
 // A Workspace names one that a step has of its own. Package workspace keeps the rest of
 // what there is to know of it.
 type Workspace struct {
-	Path   string         `json:"path"` // of the node that owns it
+	Name   string         `json:"name"` // see workspaceName
 	Mode   workspace.Mode `json:"mode"`
 	Root   string         `json:"root"` // the directory that stands for the run's workspace
 	Branch string         `json:"branch,omitempty"`
@@ -64,7 +65,7 @@ func (a *attempt) isolate(ctx context.Context) (*agents.Problem, error) {
 	}
 	iso := a.step.Isolation
 	request := workspace.Request{
-		RunDir: a.x.Store.Dir(), Run: a.x.RunID, Path: a.task.Path, Repo: a.workspace(),
+		RunDir: a.x.Store.Dir(), Run: a.x.RunID, Path: a.x.workspaceName(a.task.Path), Repo: a.workspace(),
 		Mode: workspace.Mode(iso.Mode), Copy: iso.Copy, Now: a.x.Now(),
 	}
 	if iso.Base != nil {
@@ -77,11 +78,30 @@ func (a *attempt) isolate(ctx context.Context) (*agents.Problem, error) {
 	if err != nil {
 		return a.gitProblem(ctx, err)
 	}
-	a.isolated = &Workspace{Path: w.Path, Mode: w.Mode, Root: w.Root, Branch: w.Branch}
+	a.isolated = &Workspace{Name: w.Path, Mode: w.Mode, Root: w.Root, Branch: w.Branch}
 	if iso.Setup == nil {
 		return nil, nil
 	}
 	return a.setup(ctx, *iso.Setup)
+}
+
+// workspaceName is what the workspace of the node at path goes by. One that is made after
+// the run was updated has the number of the first attempt from then on behind it: the step
+// begins again, and not in what it did by the plan before.
+func (x *Executor) workspaceName(path string) string {
+	if x.updated == 0 {
+		return path
+	}
+	return fmt.Sprintf("%s=%d", path, x.updated+1) // no path of a step has an =
+}
+
+// recordOf reads what is known of a workspace.
+func (x *Executor) recordOf(w *Workspace) (*workspace.Workspace, error) {
+	record, err := workspace.Load(x.Store.Dir(), w.Name, w.Mode)
+	if err == nil && record == nil {
+		err = &workspace.Error{Msg: "the workspace " + w.Name + " was removed", Hint: "begin a new run"}
+	}
+	return record, err
 }
 
 // setup prepares the workspace by the script of its step.

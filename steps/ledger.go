@@ -25,6 +25,7 @@ type ledger struct {
 type account struct {
 	failures int   // since the step was last given a fresh start
 	open     []int // attempts that began and left no result: flow died
+	first    int   // the attempt that the step began with, by the plan of today
 	attempt  int   // the latest that began
 	session  string
 	cause    agents.Cause    // of the latest failure
@@ -34,6 +35,8 @@ type account struct {
 	workspace *Workspace
 	tree      string // of the workspace before its first attempt
 	succeeded int    // when, counted over all steps; 0: it has not
+	told      string // the status that somebody was told of
+	lookup    string // the cache's entry that an attempt was about to take
 	// held is the session whose history holds the step's prompt, "" if none.
 	held string
 	// answered is the result of an attempt whose agent had finished, nil if there is
@@ -42,8 +45,6 @@ type account struct {
 	// agent is the profile that the step is on, "" for its own; fellBack says that it
 	// stands in for another one. next and failed are of the latest attempt, if it failed.
 	agent    string
-	told     string // the status that somebody was told of
-	lookup   string // the cache's entry that an attempt was about to take
 	fellBack bool
 	next     *Next
 	failed   *Result
@@ -82,6 +83,8 @@ func (l *ledger) note(f dag.Fact) error {
 		if told == string(dag.Waiting) {
 			a.told = told // the question still stands
 		}
+	case dag.Updated:
+		l.untell("")
 	case dag.Failed:
 		if result.Next == nil {
 			a.failures++
@@ -114,6 +117,9 @@ func (l *ledger) opened(f dag.Fact) {
 func (a *account) begin(f dag.Fact, r Result) {
 	a.open = append(slices.Clip(a.open), f.Attempt)
 	a.attempt, a.session, a.cause = f.Attempt, f.Session, ""
+	if a.first == 0 {
+		a.first = f.Attempt
+	}
 	if r.Question != nil {
 		a.question = r.Question
 	}

@@ -27,7 +27,8 @@ func (a *attempt) merge(ctx context.Context) (dag.Fact, error) {
 	a.result = Result{Agent: a.step.Agent, Use: a.profile().Use}
 	sources, err := a.sources()
 	if err != nil {
-		return dag.Fact{}, err
+		problem, err := a.gitProblem(ctx, err)
+		return a.notPlaced(problem), err
 	}
 	if a.step.Agent != "" { // what a resolution used counts, also one that flow died in
 		if _, _, err := a.adopt(); err != nil {
@@ -161,9 +162,5 @@ func (a *attempt) workspaceOf(in dag.Input) (*workspace.Workspace, error) {
 	if err != nil || in.Status != dag.OK || r.Workspace == nil {
 		return nil, err
 	}
-	w, err := workspace.Load(a.x.Store.Dir(), r.Workspace.Path, r.Workspace.Mode)
-	if err == nil && w == nil {
-		err = fmt.Errorf("the record of the workspace of %s is gone from %s", r.Workspace.Path, a.x.Store.Dir())
-	}
-	return w, err
+	return a.x.recordOf(r.Workspace)
 }

@@ -216,7 +216,8 @@ func (l *ledger) tell(path, status string) bool {
 	return news
 }
 
-// untell forgets that somebody was told of path, and of what it stands in: they go on.
+// untell forgets that somebody was told of path, and of what it stands in up to the run:
+// they go on.
 func (l *ledger) untell(path string) {
 	for ; path != ""; path = around(path) {
 		l.account(path).told = ""

@@ -31,11 +31,17 @@ func (x *Executor) restore(m *dag.Machine, r state.Record) error {
 	case recordNotified:
 		return x.restoreNotified(r)
 	case recordUpdate:
-		f, err := updatedFact(r)
+		u, err := readUpdate(r)
 		if err != nil {
 			return err
 		}
-		return m.Apply(f)
+		if u.Plan != "" { // not one of the run that this one took over
+			x.updated = u.Attempts
+		}
+		if err := m.Apply(u.fact()); err != nil {
+			return err
+		}
+		return x.ledger.note(u.fact())
 	case recordFact:
 		f, err := readFact(r)
 		if err != nil {

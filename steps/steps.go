@@ -86,6 +86,7 @@ type Executor struct {
 	answers   *answers
 	git       *workspace.Git
 	merging   chan struct{} // holds a value while a merge is under way
+	updated   int           // the highest attempt before the last update; 0: there was none
 
 	// What an earlier process of the run left, for Restore's sake.
 	exits  map[string]proc.Record // by label: how processes ended when flow died

@@ -21,14 +21,15 @@ func (a *attempt) transcript(id string) (string, error) {
 	return a.transcriptOf(step)
 }
 
-// transcriptOf is the transcript of the attempts of one node.
+// transcriptOf is the transcript of the attempts of one node, without those by a plan that
+// the run no longer follows.
 func (a *attempt) transcriptOf(step string) (string, error) {
-	var t transcript
+	t := transcript{step: step, from: a.x.ledger.get(step).first}
 	err := a.x.Events(func(line []byte) error {
 		if !bytes.Contains(line, []byte(step)) {
 			return nil // cheaper than reading it
 		}
-		return t.event(line, step)
+		return t.event(line)
 	})
 	return strings.TrimSpace(t.text.String()), err
 }
@@ -50,12 +51,17 @@ func instance(in dag.Input) (string, error) {
 	return path, nil
 }
 
-type transcript struct{ text strings.Builder }
+type transcript struct {
+	step string
+	from int // attempts before this one do not count
+	text strings.Builder
+}
 
-// event adds what an event of step says.
-func (t *transcript) event(line []byte, step string) error {
+// event adds what an event says, if it is the step's.
+func (t *transcript) event(line []byte) error {
 	var e struct {
 		Step       string `json:"step"`
+		Attempt    int    `json:"attempt"`
 		Type       string `json:"type"`
 		Content    string `json:"content"`
 		IsPartial  bool   `json:"isPartial"`
@@ -69,7 +75,7 @@ func (t *transcript) event(line []byte, step string) error {
 	if err := json.Unmarshal(line, &e); err != nil {
 		return fmt.Errorf("an event cannot be read: %w", err)
 	}
-	if e.Step != step {
+	if e.Step != t.step || e.Attempt < t.from {
 		return nil
 	}
 	switch e.Type {
@@ -90,7 +96,7 @@ func (t *transcript) event(line []byte, step string) error {
 		fmt.Fprintf(&t.text, "[%s %s]\n", e.ChangeType, e.FilePath)
 	}
 	if t.text.Len() > pipeline.MaxRenderedBytes {
-		return fmt.Errorf("the transcript of %s is longer than %d MiB; use .steps.%s.text", step, pipeline.MaxRenderedBytes>>20, step)
+		return fmt.Errorf("the transcript of %s is longer than %d MiB; use .steps.%s.text", t.step, pipeline.MaxRenderedBytes>>20, t.step)
 	}
 	return nil
 }

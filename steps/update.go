@@ -82,17 +82,27 @@ func Effective(records []state.Record) ([]state.Record, error) {
 
 // Without returns the records that are not about the steps at paths or within them.
 func Without(records []state.Record, paths []string) []state.Record {
-	dropped := map[string]bool{}
-	for _, path := range paths {
-		dropped[path] = true
-	}
+	dropped := pathSet(paths)
 	return slices.DeleteFunc(slices.Clone(records), func(r state.Record) bool {
-		return len(dropped) > 0 && (r.Type == recordFact || r.Type == recordSession) && within(recordPath(r), dropped)
+		return len(dropped) > 0 && within(recordPath(r), dropped)
 	})
 }
 
-// recordPath is the path that a fact or session is about.
+func pathSet(paths []string) map[string]bool {
+	all := make(map[string]bool, len(paths))
+	for _, path := range paths {
+		all[path] = true
+	}
+	return all
+}
+
+// recordPath is the path of the node that a record is about, "" for the run.
 func recordPath(r state.Record) string {
+	switch r.Type {
+	case recordFact, recordSession, recordNotified, recordChat:
+	default:
+		return ""
+	}
 	var at struct {
 		Path string `json:"path"`
 	}
@@ -102,33 +112,28 @@ func recordPath(r state.Record) string {
 
 // within reports whether one of the steps holds the node at path.
 func within(path string, steps map[string]bool) bool {
-	path = StaticPath(path)
-	for {
+	for path = StaticPath(path); path != ""; path = around(path) {
 		if steps[path] {
 			return true
 		}
-		i := strings.LastIndexByte(path, '.')
-		if i < 0 {
-			return false
-		}
-		path = path[:i]
 	}
+	return false
 }
 
 // StaticPath is the path of the step in the plan that the node at path is, or is part of:
 // without the numbers of items, rounds and candidates.
 func StaticPath(path string) string {
-	parts := slices.DeleteFunc(strings.Split(path, "."), func(part string) bool {
-		return part != "" && part[0] >= '0' && part[0] <= '9'
-	})
-	return strings.Join(parts, ".")
+	return strings.Join(slices.DeleteFunc(strings.Split(path, "."), isNumber), ".")
 }
 
-// updatedFact tells a machine of an update.
+// updatedFact is the fact of an update's record.
 func updatedFact(r state.Record) (dag.Fact, error) {
 	u, err := readUpdate(r)
 	if err != nil {
 		return dag.Fact{}, err
 	}
-	return dag.Fact{Kind: dag.Updated, Attempt: u.Attempts}, nil
+	return u.fact(), nil
 }
+
+// fact tells a machine of the update.
+func (u Update) fact() dag.Fact { return dag.Fact{Kind: dag.Updated, Attempt: u.Attempts} }

@@ -162,7 +162,8 @@ func (e *engine) broken(err error) error {
 const (
 	recordOutputs = "outputs" // the pipeline's outputs
 	recordProblem = "problem" // why they could not be evaluated, as text
-	recordReused  = "reused"  // the run whose results were taken over
+	recordReused  = "reused"  // a reuse
+	recordCarried = "carried" // all that the run takes over is there
 )
 
 // outputs evaluates the pipeline's outputs, which only a run that succeeded has. A

@@ -71,6 +71,9 @@ func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
 	if e.inputs, err = plan.BindInputs(nil, values); err != nil {
 		return err
 	}
+	if err := e.carryOn(); err != nil {
+		return err
+	}
 	if update {
 		if err := e.update(values, inputs); err != nil {
 			return err

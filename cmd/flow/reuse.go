@@ -1,14 +1,9 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -104,7 +99,7 @@ func (a *app) begin(b beginning) error {
 	}
 	e := &engine{app: a, run: r, plan: b.plan, inputs: b.inputs, secrets: secrets, driveFlags: b.flags.driveFlags}
 	if b.reuse != nil {
-		if err := e.carry(b.reuse, dropped); err != nil {
+		if err := e.reuse(b.reuse, dropped); err != nil {
 			return errors.Join(err, r.Close())
 		}
 	}
@@ -165,65 +160,6 @@ func unfinished(v *state.View) ([]string, error) {
 // holds reports whether a step is a plain group: its steps count by themselves.
 func holds(s dag.StepState) bool {
 	return s.Step.Kind == pipeline.KindGroup && s.Step.Foreach == nil && s.Step.Repeat == nil && s.Step.Isolation == nil
-}
-
-// carry takes over what the steps of another run have done, but for those dropped: their
-// facts, the blobs that these name, their workspaces, and the sessions of the agents.
-func (e *engine) carry(from *state.View, dropped []string) error {
-	effective, err := steps.Effective(from.Records())
-	if err != nil {
-		return err
-	}
-	for _, r := range steps.Without(effective, dropped) {
-		r, carried, err := steps.Carried(r)
-		if err != nil {
-			return err
-		}
-		if !carried {
-			continue
-		}
-		for _, ref := range blobRef.FindAllString(string(r.Data), -1) {
-			if err := e.copyBlob(from, ref); err != nil {
-				return err
-			}
-		}
-		if err := e.run.Append(context.Background(), r.Type, r.Data, false); err != nil {
-			return err
-		}
-		e.records = append(e.records, r)
-	}
-	if err := steps.CarryWorkspaces(e.run.Dir(), from.Dir(), dropped); err != nil {
-		return err
-	}
-	for _, dir := range []string{"agents", "simulated"} {
-		if err := copyDir(filepath.Join(e.run.Dir(), dir), filepath.Join(from.Dir(), dir)); err != nil {
-			return fmt.Errorf("the sessions of run %s: %w", from.Header().ID, err)
-		}
-	}
-	return e.run.Append(context.Background(), recordReused, map[string]string{"run": from.Header().ID}, true)
-}
-
-// blobRef is how results name a blob. It is never written to.
-var blobRef = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
-
-// copyBlob copies a blob, unless what looked like its name is just a text.
-func (e *engine) copyBlob(from *state.View, ref string) error {
-	data, err := from.Blob(ref)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	_, err = e.run.PutBlob(data)
-	return err
-}
-
-func copyDir(to, from string) error {
-	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return os.CopyFS(to, os.DirFS(from))
 }
 
 // reused returns the run given with --reuse, nil if there is none.

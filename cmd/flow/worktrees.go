@@ -126,12 +126,7 @@ func (t *worktrees) only(id string) {
 func (t *worktrees) list(ctx context.Context) error {
 	var all []worktree
 	for _, r := range t.runs {
-		found, err := workspace.List(t.store.RunDir(r.ID))
-		if err != nil {
-			fmt.Fprintf(t.stderr, "warning: left out: run %s: %v\n", r.ID, err) // one bad run must not hide the others
-			continue
-		}
-		for _, w := range found {
+		for _, w := range t.of(r) {
 			all = append(all, t.look(ctx, w))
 		}
 	}
@@ -139,6 +134,15 @@ func (t *worktrees) list(ctx context.Context) error {
 		return jsonLines(t.stdout, all)
 	}
 	return worktreeTable(t.stdout, all)
+}
+
+// of returns the workspaces of a run. One bad run does not hide the others.
+func (t *worktrees) of(r state.Summary) []*workspace.Workspace {
+	all, err := workspace.List(t.store.RunDir(r.ID))
+	if err != nil {
+		fmt.Fprintf(t.stderr, "warning: left out: run %s: %v\n", r.ID, err)
+	}
+	return all
 }
 
 // look says how a workspace stands.
@@ -168,11 +172,7 @@ func worktreeTable(w io.Writer, all []worktree) error {
 // prune removes what may be removed of each run.
 func (t *worktrees) prune(ctx context.Context, dry bool) error {
 	for _, r := range t.runs {
-		found, err := workspace.List(t.store.RunDir(r.ID))
-		if err != nil {
-			fmt.Fprintf(t.stderr, "warning: left out: run %s: %v\n", r.ID, err)
-			continue
-		}
+		found := t.of(r)
 		if len(found) == 0 {
 			continue
 		}
