@@ -46,6 +46,8 @@ const (
 // is for those who open it.
 func ArtifactPath(p string) error {
 	switch {
+	case p == "":
+		return errors.New("is empty")
 	case strings.ContainsFunc(p, unicode.IsControl):
 		return errors.New("has a control character")
 	case filepath.IsAbs(p) || p == "~" || strings.HasPrefix(p, "~/"):

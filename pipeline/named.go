@@ -44,7 +44,6 @@ func StepFields() []Field {
 		{"exit", "Exit status of a command."},
 		{"stdout", "What a command printed."},
 		{"stderr", "The end of what a command printed on standard error."},
-		{"attempts", "How many attempts it took."},
 		{"steps", "The steps of a group, by id."},
 		{"diff", "What the step changed in its workspace, as a unified diff."},
 		{"files", "The files that the step changed."},

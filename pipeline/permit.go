@@ -6,15 +6,13 @@ import (
 )
 
 // PermissionsOf returns the rules for the agent of a step: those of the pipeline, of the
-// step's profile and of the step itself together. nil: there are none.
-func (p *Plan) PermissionsOf(step *Step) *Permissions { return p.PermissionsFor(step.Agent, step) }
-
-// PermissionsFor is PermissionsOf when another profile works on the step: a fallback, or
-// a candidate of a contest. The default is that of the step, else of the profile, else
-// of the pipeline; one `strict` makes all strict.
-func (p *Plan) PermissionsFor(profile string, step *Step) *Permissions {
+// step's profile and of the step itself together. nil: there are none. The default is
+// that of the step, else of the profile, else of the pipeline; one `strict` makes all
+// strict. Of a step that another agent works on, as a fallback or a candidate, it wants
+// the copy with that agent.
+func (p *Plan) PermissionsOf(step *Step) *Permissions {
 	var all *Permissions
-	for _, one := range []*Permissions{p.Permissions, p.Agents[profile].Permissions, step.Permissions} {
+	for _, one := range []*Permissions{p.Permissions, p.Agents[step.Agent].Permissions, step.Permissions} {
 		if one == nil {
 			continue
 		}

@@ -50,7 +50,9 @@ steps:
 			t.Errorf("%s (-want +got):\n%s", id, d)
 		}
 	}
-	if got := p.PermissionsFor("strict", p.Step("a")); got.Default != "ask" || !got.Strict || len(got.Rules) != 3 {
+	other := *p.Step("a")
+	other.Agent = "strict"
+	if got := p.PermissionsOf(&other); got.Default != "ask" || !got.Strict || len(got.Rules) != 3 {
 		t.Errorf("another agent on the step: %+v", got)
 	}
 	if got := parse(t, "steps: {a: {agent: claude, prompt: x}}"); got.PermissionsOf(&got.Steps[0]) != nil {
@@ -171,7 +173,7 @@ func TestFallback(t *testing.T) {
 func TestArtifactPath(t *testing.T) {
 	for path, want := range map[string]string{
 		"a": "", "a/b.txt": "", "*.xml": "", "**/x": "", "a/**": "", ".": "", "-rf": "", "a b": "", "é": "", "[ab]*": "", "..a": "",
-		"": "inside", "..": "inside", "../a": "inside", "a/../b": "must not go up", "/a": "absolute", "~": "absolute", "~/x": "absolute", "a\nb": "control", "a\x00": "control", "\x1b": "control",
+		"": "empty", "..": "inside", "../a": "inside", "a/../b": "must not go up", "/a": "absolute", "~": "absolute", "~/x": "absolute", "a\nb": "control", "a\x00": "control", "\x1b": "control",
 		strings.Repeat("x", 255): "", strings.Repeat("x", 256): "256 bytes", "a/" + strings.Repeat("é", 128): "256 bytes", "a**": "stands alone", "**/a/**/b/**/c/**": "", "**/**/**/**/**": "5 times", "[": "not a valid glob",
 	} {
 		err := pipeline.ArtifactPath(path)

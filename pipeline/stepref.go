@@ -8,13 +8,13 @@ import (
 // stepFields are what templates can name of a step, whatever its kind.
 func stepFields() []string {
 	return []string{
-		"status", "text", "output", "error", "session", "agent", "model", "usage", "cost", "duration", "exit", "stdout", "stderr", "steps", "attempts",
+		"status", "text", "output", "error", "session", "agent", "model", "usage", "cost", "duration", "exit", "stdout", "stderr", "steps",
 		"diff", "files", "branch", "artifacts", "items", "iterations",
 	}
 }
 
 // eachFields are those of a step with `foreach` as a whole.
-func eachFields() []string { return []string{"status", "error", "duration", "attempts", "items"} }
+func eachFields() []string { return []string{"status", "error", "duration", "items"} }
 
 // useStep checks `.steps.x…` and makes x a need.
 func (l *loader) useStep(t Text, u use, s site) {
@@ -221,7 +221,7 @@ func fieldShape(name string) shape {
 	switch name {
 	case "status", "text", "error", "session", "agent", "model", "duration", "stdout", "stderr", "diff", "branch":
 		return jsonShape(`{"type":"string"}`)
-	case "exit", "iterations", "attempts":
+	case "exit", "iterations":
 		return jsonShape(`{"type":"integer"}`)
 	case "cost":
 		return jsonShape(`{"type":"number"}`)

@@ -8,11 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
-	"unicode"
 
 	"flow/agents"
 	"flow/pipeline"
@@ -22,7 +20,6 @@ import (
 const (
 	maxArtifacts     = 10_000
 	maxArtifactBytes = 1 << 30
-	maxDoubleStars   = 4 // in one glob: each multiplies the ways to match a path
 )
 
 // An Artifact is a file that a step left, kept with the run.
@@ -96,8 +93,8 @@ func (a *attempt) gather(h *harvest, t pipeline.Text) (*agents.Problem, error) {
 		return configProblem(err), nil
 	}
 	pattern = strings.TrimSpace(pattern)
-	if why := badArtifact(pattern); why != "" {
-		return configProblem(pipeline.Error{File: a.x.Plan.File, Pos: t.Pos, Msg: fmt.Sprintf("artifact %q %s", head(pattern, 100), why)}), nil
+	if err := pipeline.ArtifactPath(pattern); err != nil {
+		return configProblem(pipeline.Error{File: a.frame.plan.File, Pos: t.Pos, Msg: fmt.Sprintf("artifact %q %v", head(pattern, 100), err)}), nil
 	}
 	before := h.matches
 	err = h.gather(path.Clean(pattern))
@@ -117,27 +114,6 @@ func (a *attempt) gather(h *harvest, t pipeline.Text) (*agents.Problem, error) {
 		}, nil
 	}
 	return nil, nil
-}
-
-// badArtifact says what is wrong with a path or glob, "" if nothing is.
-func badArtifact(pattern string) string {
-	switch {
-	case pattern == "":
-		return "is empty"
-	case strings.ContainsFunc(pattern, unicode.IsControl):
-		return "holds a control character"
-	case !filepath.IsLocal(pattern):
-		return "is not a path inside the working directory"
-	}
-	if strings.Count(pattern, "**") > maxDoubleStars {
-		return fmt.Sprintf("has more than %d **", maxDoubleStars)
-	}
-	for element := range strings.SplitSeq(pattern, "/") {
-		if _, err := path.Match(element, ""); err != nil || len(element) > 255 {
-			return "is no path or glob"
-		}
-	}
-	return ""
 }
 
 // tooMuch says that a step wants to keep more than flow does.

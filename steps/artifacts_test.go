@@ -85,12 +85,12 @@ func TestArtifacts(t *testing.T) {
 		{[]string{"up/x"}, nil, "artifact up/x cannot be kept"},
 		{[]string{"loop"}, nil, "artifact loop cannot be kept"},
 		{[]string{"fifo"}, nil, "artifact fifo cannot be kept: it is not a regular file"},
-		{[]string{"../x"}, nil, `p.yaml:5:7: artifact "../x" is not a path inside`},
-		{[]string{"/etc/passwd"}, nil, `p.yaml:5:7: artifact "/etc/passwd" is not a path inside`},
+		{[]string{"../x"}, nil, `p.yaml:5:7: artifact "../x" must stay inside`},
+		{[]string{"/etc/passwd"}, nil, `p.yaml:5:7: artifact "/etc/passwd" must stay inside`},
 		{[]string{" "}, nil, `p.yaml:5:7: artifact "" is empty`},
-		{[]string{"a\nb"}, nil, `p.yaml:5:7: artifact "a\nb" holds a control`},
-		{[]string{"[a"}, nil, `p.yaml:5:7: artifact "[a" is no path or glob`},
-		{[]string{strings.Repeat("**/a/", 5)}, nil, "p.yaml:5:7: artifact"},
+		{[]string{"a\nb"}, nil, `p.yaml:5:7: artifact "a\nb" has a control`},
+		{[]string{"[a"}, nil, `p.yaml:5:7: artifact "[a" is not a valid glob`},
+		{[]string{strings.Repeat("**/a/", 5)}, nil, `p.yaml:5:7: artifact "**/a/**/a/**/a/**/a/**/a/" has`},
 		{[]string{"{{ .inputs.nope }}"}, nil, "p.yaml:5:"},
 	}
 	for _, c := range cases {
@@ -113,6 +113,16 @@ func TestArtifacts(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Templates of other steps see what was kept, and nothing where nothing was.
+func TestArtifactsInTemplates(t *testing.T) {
+	w := newWorld(t, script("s", "x", artifacts("*.txt")), set("after", `{{ range .steps.s.artifacts }}{{ .name }} {{ .size }}, {{ end }}`, needs("s")))
+	w.workspace([]string{"a.txt", "b.txt"}, nil)
+	w.play = says(0)
+	if got := w.v(w.finish(), "after"); got != `{"v":"a.txt 13, b.txt 13, "}` {
+		t.Error(got)
 	}
 }
 

@@ -100,19 +100,9 @@ func (a *attempt) touched(before account) bool {
 
 // look finds out what the step's result depends on, and makes the key of it.
 func (a *attempt) look(ctx context.Context, prompt string) (*lookup, error) {
-	var own, check string
-	var err error
-	if a.step.Cache.Key != nil {
-		if own, err = a.frame.renderer.Text(*a.step.Cache.Key, a.data); err != nil {
-			return nil, err
-		}
-	}
-	if a.step.Check != nil {
-		script, err := a.frame.renderer.Script(a.step.Check.Run, a.data)
-		if err != nil {
-			return nil, err
-		}
-		check = fmt.Sprint(script)
+	besides, err := a.besides()
+	if err != nil {
+		return nil, err
 	}
 	look := &lookup{}
 	alone := false
@@ -135,13 +125,40 @@ func (a *attempt) look(ctx context.Context, prompt string) (*lookup, error) {
 		return nil, err
 	}
 	key, err := json.Marshal(map[string]any{
-		"format": entryFormat, "prompt": prompt, "key": own, "use": a.profile().Use, "command": a.profile().Command, "version": version,
-		"request": req, "schema": a.step.Output, "check": check, "artifacts": a.step.Artifacts, "tree": look.tree, "cwd": cwd,
-		"simulated": a.x.Simulate != nil,
+		"format": entryFormat, "prompt": prompt, "besides": besides, "use": a.profile().Use, "command": a.profile().Command, "version": version,
+		"request": req, "schema": a.step.Output, "tree": look.tree, "cwd": cwd, "simulated": a.x.Simulate != nil,
 	})
 	sum := sha256.Sum256(key)
 	look.key = hex.EncodeToString(sum[:])
 	return look, err
+}
+
+// besides is what the step's other templates give that its result depends on: `cache.key`,
+// the check, and the paths to keep.
+func (a *attempt) besides() (all struct {
+	Key       string
+	Check     pipeline.Script
+	Artifacts []string
+}, err error,
+) {
+	if key := a.step.Cache.Key; key != nil {
+		if all.Key, err = a.frame.renderer.Text(*key, a.data); err != nil {
+			return all, err
+		}
+	}
+	if a.step.Check != nil {
+		if all.Check, err = a.frame.renderer.Script(a.step.Check.Run, a.data); err != nil {
+			return all, err
+		}
+	}
+	for _, t := range a.step.Artifacts {
+		path, err := a.frame.renderer.Text(t, a.data)
+		if err != nil {
+			return all, err
+		}
+		all.Artifacts = append(all.Artifacts, path)
+	}
+	return all, nil
 }
 
 // snapshot is the workspace as it is, nothing when it is under no version control.

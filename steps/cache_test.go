@@ -96,6 +96,22 @@ func TestCache(t *testing.T) {
 	})
 }
 
+// A result that left other artifacts is another one.
+func TestCacheOfArtifacts(t *testing.T) {
+	turns := 0
+	w := newWorld(t, ask("s", cache(pipeline.Cache{}), artifacts("{{ .inputs.name }}")))
+	w.workspace([]string{"a.txt", "b.txt"}, nil)
+	w.config.CacheDir = t.TempDir()
+	w.play = versioned(&turns, says(0, "session S", "answer ok"))
+	for _, name := range []string{"a.txt", "b.txt"} {
+		w = w.again()
+		w.config.Inputs = map[string]any{"name": name}
+		if got := w.artifacts(w.want(w.finish(), "s", dag.OK)); len(got) != 1 || got[0] != name {
+			t.Errorf("%q are kept, want %s", got, name)
+		}
+	}
+}
+
 // What failed is not kept, nor what it took more than one attempt to do.
 func TestCacheOfFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

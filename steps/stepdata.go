@@ -99,15 +99,27 @@ func (x *Executor) resultFields(d map[string]any, r Result) (err error) {
 	if err := x.artifactField(d, r); err != nil {
 		return err
 	}
-	if err := x.changeFields(d, r); err != nil || r.Output.IsZero() {
+	if err := x.keptFields(d, r); err != nil || r.Output.IsZero() {
 		return err
 	}
 	d["output"], err = x.decoded(r.Output)
 	return err
 }
 
-// changeFields adds what the step changed, where that was kept.
-func (x *Executor) changeFields(d map[string]any, r Result) (err error) {
+// keptFields adds what the step left in files: its artifacts, and what it changed, where
+// that was kept.
+func (x *Executor) keptFields(d map[string]any, r Result) error {
+	kept, err := r.ArtifactList(x.Store)
+	if err != nil {
+		return err
+	}
+	if len(kept) > 0 {
+		list := make([]any, len(kept))
+		for i, a := range kept {
+			list[i] = map[string]any{"name": a.Name, "size": a.Size}
+		}
+		d["artifacts"] = list
+	}
 	if r.Branch != "" {
 		d["branch"] = r.Branch
 	}
