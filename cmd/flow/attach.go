@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -46,19 +45,6 @@ func (a *app) attach(name, step string, show bool) error {
 		return err
 	}
 	return a.become(argv, cmd)
-}
-
-// openRun opens a run that no other process has.
-func (a *app) openRun(name string) (*state.Run, error) {
-	s, err := a.store()
-	if err != nil {
-		return nil, err
-	}
-	id, err := s.Resolve(name)
-	if err != nil {
-		return nil, err
-	}
-	return s.OpenRun(context.Background(), id)
 }
 
 // attachment is the command that opens a step's session at a terminal.

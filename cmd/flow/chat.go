@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"flow/agents"
-	"flow/agents/proc"
 	"flow/steps"
 )
 
@@ -38,7 +36,7 @@ func (a *app) chat(name, step, prompt string, quiet bool) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, run.Close()) }()
-	e := &engine{app: a, run: run, records: run.Records(), driveFlags: driveFlags{output: "text", quiet: quiet, noInput: true}}
+	e := &engine{app: a, run: run, driveFlags: driveFlags{output: "text", quiet: quiet, noInput: true}}
 	if err := e.reread(); err != nil {
 		return err
 	}
@@ -58,30 +56,17 @@ func (a *app) chat(name, step, prompt string, quiet bool) (err error) {
 }
 
 // reread brings the executor and the machine to where the run stands, and changes nothing.
-func (e *engine) reread() error {
-	plan, values, err := frozen(e.run)
-	if err != nil {
+func (e *engine) reread() (err error) {
+	if _, err := e.thaw(); err != nil {
 		return err
 	}
-	e.plan = plan
-	if e.inputs, err = plan.BindInputs(nil, values); err != nil {
-		return err
-	}
-	if e.secrets, err = e.app.secrets(plan); err != nil {
+	if e.secrets, err = e.app.secrets(e.plan); err != nil {
 		return err
 	}
 	if err := e.prepare(); err != nil {
 		return err
 	}
-	records, err := steps.Effective(e.records)
-	if err != nil {
-		return err
-	}
-	exits, err := proc.ReadRecords(filepath.Join(e.run.Dir(), exitsFile))
-	if err != nil {
-		return err
-	}
-	return e.executor.Restore(e.machine, records, e.run.Events, exits)
+	return e.replay()
 }
 
 // converse asks the agent and returns its answer.

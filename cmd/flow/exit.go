@@ -16,10 +16,10 @@ const (
 	exitUsage     = 2   // bad command line or invalid pipeline
 	exitPreflight = 3   // an agent CLI or its login is missing
 	exitPerson    = 4   // the run waits for a person, or one said no
+	exitBudget    = 5   // a budget is used up
 	exitNoRun     = 10  // no such run
 	exitLocked    = 11  // another process has the run
 	exitState     = 12  // the state directory cannot be used
-	exitBudget    = 5   // a budget is used up
 	exitTimeout   = 124 // every failed step ran into its timeout
 	exitSignal    = 128 // plus the signal's number
 )

@@ -2,8 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,20 +70,9 @@ func noOutput(m *dag.Machine, run, step string) error {
 // printText prints text as it is, or without control characters to a terminal: an
 // agent must not be able to steer it.
 func (a *app) printText(text string) error {
-	if terminal(a.stdout) {
+	if isTerminal(a.stdout) {
 		text = printable(text)
 	}
 	_, err := fmt.Fprintln(a.stdout, text)
 	return err
-}
-
-// terminal reports whether w is a character device: a terminal, or /dev/null, where
-// nobody sees the difference.
-func terminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }

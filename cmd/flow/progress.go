@@ -111,8 +111,7 @@ func (p *progress) fact(f dag.Fact) {
 }
 
 func (p *progress) describe(f dag.Fact) string {
-	path, number := withoutNumbers(f.Path)
-	s := p.steps[path]
+	s := p.steps[steps.StaticPath(f.Path)]
 	text := "started"
 	switch {
 	case s.Step == nil:
@@ -120,8 +119,8 @@ func (p *progress) describe(f dag.Fact) string {
 		text, _, _ = strings.Cut(strings.TrimSpace(s.Ask.Src), "\n")
 	case s.Kind == pipeline.KindPrompt:
 		text = s.Agent
-		if s.Contest != nil && number < len(s.Contest.Agents) {
-			text = s.Contest.Agents[number]
+		if n, err := strconv.Atoi(f.Path[strings.LastIndexByte(f.Path, '.')+1:]); err == nil && s.Contest != nil && n < len(s.Contest.Agents) {
+			text = s.Contest.Agents[n]
 		}
 		if r, err := steps.DecodeResult(f.Result); err == nil && r.Agent != "" {
 			text = r.Agent // it stands in
@@ -139,20 +138,6 @@ func (p *progress) describe(f dag.Fact) string {
 		text += fmt.Sprintf("  (attempt %d)", f.Attempt)
 	}
 	return text
-}
-
-// withoutNumbers is a path as the plan has it, without items, rounds and candidates, and
-// the last number in it.
-func withoutNumbers(path string) (planned string, last int) {
-	var ids []string
-	for part := range strings.SplitSeq(path, ".") {
-		if n, err := strconv.Atoi(part); err == nil {
-			last = n
-			continue
-		}
-		ids = append(ids, part)
-	}
-	return strings.Join(ids, "."), last
 }
 
 // crowded is how many items of a `foreach` are still told of one by one.

@@ -168,13 +168,13 @@ func (r *report) only(cause agents.Cause) bool {
 	return count > 0
 }
 
-// why is what the run as a whole or the first of its steps failed for, "" if nothing did.
+// why is what the run as a whole or the first step that counts failed for, "" if nothing did.
 func (r *report) why() string {
 	if r.Error != "" {
 		return r.Error
 	}
 	for _, s := range r.Steps {
-		if s.failed() {
+		if s.failed() && !s.tolerated {
 			return "step " + s.path + ": " + deref(s.Error)
 		}
 	}

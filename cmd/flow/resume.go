@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -45,15 +46,7 @@ func (a *app) resume(name string, f driveFlags, update bool, inputs []string) er
 	if err := f.check(); err != nil {
 		return err
 	}
-	s, err := a.store()
-	if err != nil {
-		return err
-	}
-	id, err := s.Resolve(name)
-	if err != nil {
-		return err
-	}
-	r, err := s.OpenRun(context.Background(), id)
+	r, err := a.openRun(name)
 	if err != nil {
 		return err
 	}
@@ -63,12 +56,8 @@ func (a *app) resume(name string, f driveFlags, update bool, inputs []string) er
 
 func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
 	defer func() { err = errors.Join(err, e.run.Close()) }()
-	plan, values, err := frozen(e.run)
+	values, err := e.thaw()
 	if err != nil {
-		return err
-	}
-	e.plan, e.records = plan, e.run.Records()
-	if e.inputs, err = plan.BindInputs(nil, values); err != nil {
 		return err
 	}
 	if err := e.carryOn(); err != nil {
@@ -99,6 +88,18 @@ func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
 	return e.execute()
 }
 
+// thaw reads the plan and the records that the run goes on from, and returns the values of
+// its inputs.
+func (e *engine) thaw() (map[string]json.RawMessage, error) {
+	plan, values, err := frozen(e.run)
+	if err != nil {
+		return nil, err
+	}
+	e.plan, e.records = plan, e.run.Records()
+	e.inputs, err = plan.BindInputs(nil, values)
+	return values, err
+}
+
 // succeeded reports whether the run had succeeded already when it was opened.
 func (e *engine) succeeded() bool {
 	return e.machine.Done() && e.run.Summary().Status == string(dag.OK)
@@ -114,10 +115,8 @@ func (e *engine) nothingLeft() error {
 	return r.print(e.stdout, e.output)
 }
 
-// restore brings the machine to where the run stopped, and gives every step that
-// did not succeed another chance. A run that has succeeded is left as it is, even
-// one that was asked to stop while its last step came to its end.
-func (e *engine) restore() error {
+// replay brings the machine and the executor to where the run stopped.
+func (e *engine) replay() error {
 	exits, err := proc.ReadRecords(filepath.Join(e.run.Dir(), exitsFile))
 	if err != nil {
 		return err
@@ -128,6 +127,16 @@ func (e *engine) restore() error {
 	}
 	if err := e.executor.Restore(e.machine, records, e.run.Events, exits); err != nil {
 		return fmt.Errorf("run %s: %w", e.run.Header().ID, err)
+	}
+	return nil
+}
+
+// restore brings the machine to where the run stopped, and gives every step that
+// did not succeed another chance. A run that has succeeded is left as it is, even
+// one that was asked to stop while its last step came to its end.
+func (e *engine) restore() error {
+	if err := e.replay(); err != nil {
+		return err
 	}
 	if e.succeeded() {
 		return nil

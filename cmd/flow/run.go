@@ -243,9 +243,9 @@ func (a *app) create(s *state.Store, plan *pipeline.Plan, source []byte, inputs 
 	return r, err
 }
 
-// stepCount counts the steps of a plan, those in groups included.
+// stepCount counts the steps of a plan, those in groups and called pipelines included.
 func stepCount(plan *pipeline.Plan) int {
 	count := 0
-	plan.Walk(func(string, *pipeline.Step) { count++ })
+	plan.Each(func(_ string, q *pipeline.Plan) { q.Walk(func(string, *pipeline.Step) { count++ }) })
 	return count
 }

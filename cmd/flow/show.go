@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"text/tabwriter"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"flow/pipeline/dag"
 	"flow/state"
+	"flow/steps"
 )
 
 func (a *app) showCommand() *cobra.Command {
@@ -52,19 +54,30 @@ func readReport(v *state.View) (*report, error) {
 		return nil, err
 	}
 	r := newReport(v.Header(), m, v.Summary().Status, v)
-	for _, rec := range v.Records() {
-		var err error
+	return r, r.conclusion(v.Records())
+}
+
+// conclusion takes in what the run as a whole has come to, unless it went on after that.
+func (r *report) conclusion(records []state.Record) error {
+	for i, rec := range slices.Backward(records) {
+		var to any
 		switch {
 		case rec.Type == recordOutputs && r.Status == string(dag.OK):
-			err = json.Unmarshal(rec.Data, &r.Outputs)
+			to = &r.Outputs
 		case rec.Type == recordProblem && r.Status == string(dag.Failure):
-			err = json.Unmarshal(rec.Data, &r.Error)
+			to = &r.Error
+		default:
+			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("record %d of run %s: %w", rec.Seq, r.Run, err)
+		for range steps.Facts(records[i+1:]) {
+			return nil
 		}
+		if err := json.Unmarshal(rec.Data, to); err != nil {
+			return fmt.Errorf("record %d of run %s: %w", rec.Seq, r.Run, err)
+		}
+		return nil
 	}
-	return r, nil
+	return nil
 }
 
 func (r *report) table(w io.Writer, h state.Header) error {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -21,6 +22,19 @@ func (a *app) view(name string) (*state.View, error) {
 		return nil, err
 	}
 	return s.Read(id)
+}
+
+// openRun opens a run that no other process has.
+func (a *app) openRun(name string) (*state.Run, error) {
+	s, err := a.store()
+	if err != nil {
+		return nil, err
+	}
+	id, err := s.Resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	return s.OpenRun(context.Background(), id)
 }
 
 // machine replays a run's facts.
