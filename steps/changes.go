@@ -43,7 +43,7 @@ func (a *attempt) keep(ctx context.Context) (*agents.Problem, error) {
 	if !a.task.Owns && !a.step.Changes {
 		return nil, nil
 	}
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), gitTime)
+	ctx, done := context.WithTimeoutCause(context.WithoutCancel(ctx), gitTime, errGitTime)
 	defer done()
 	repo, from, to, err := a.span(ctx)
 	if err == nil {

@@ -55,33 +55,19 @@ func (x *Executor) Chat(ctx context.Context, c *Conversation, prompt string) (te
 
 // chatter is the attempt whose only turn is one more in a session.
 func (x *Executor) chatter(c *Conversation) (*attempt, error) {
-	plan, step := owner(x.Plan, c.Path)
-	if step == nil || plan.Agents[c.Agent].Use == "" {
+	step, f := x.Plan.Step(c.Path), x.frameAt(c.Path)
+	if step == nil || f.plan.Agents[c.Agent].Use == "" {
 		return nil, fmt.Errorf("the pipeline has no step %s of agent %s any more", c.Path, c.Agent)
 	}
-	own, f := *step, *x.root
+	own := *step
 	own.Agent, own.Kind, own.Output, own.IdleTimeout = c.Agent, pipeline.KindPrompt, nil, 0
-	f.plan = plan
 	a := &attempt{
-		x: x, task: dag.Task{Path: c.Path, Attempt: x.ledger.get(c.Path).attempt, Step: &own}, step: &own, frame: &f,
+		x: x, task: dag.Task{Path: c.Path, Attempt: x.ledger.get(c.Path).attempt, Step: &own}, step: &own, frame: f,
 		chat: true, began: x.Now(), dir: c.Launch.Request.Dir,
 	}
 	// What other steps gave is not known here: variables made from that are left out.
-	a.env, _, _ = x.environment(&f, &own, x.runData(&f))
+	a.env, _, _ = x.environment(f, &own, x.runData(f))
 	return a, nil
-}
-
-// owner is the plan, or the one called from it, that the step at a path belongs to.
-func owner(p *pipeline.Plan, path string) (plan *pipeline.Plan, step *pipeline.Step) {
-	step = p.Step(path)
-	p.Each(func(_ string, q *pipeline.Plan) {
-		q.Walk(func(_ string, s *pipeline.Step) {
-			if s == step || s.Contest != nil && s.Contest.Judge == step {
-				plan = q
-			}
-		})
-	})
-	return plan, step
 }
 
 // chatted records the turn.

@@ -28,9 +28,9 @@ type Next struct {
 func (a *attempt) follow(f *dag.Fact, p *agents.Problem) {
 	before := a.x.ledger.get(a.task.Path)
 	limited := p.Cause == agents.CauseUsageLimit || p.Cause == agents.CauseRateLimit
-	policy := cmp.Or(a.frame.plan.OnLimit, a.x.Plan.OnLimit)
+	policy := a.onLimit()
 	if limited && policy != nil && policy.Wait > 0 {
-		if a.waitForLimit(f, p, before) {
+		if a.waitForLimit(f, p, before.next, time.Duration(policy.Wait)) {
 			return
 		}
 		f.Final = !policy.Fallback || !a.fallBack(f, p)
@@ -55,14 +55,16 @@ const (
 	maxLimitBackoff = 30 * time.Minute
 )
 
+// onLimit is what the step's pipeline, or else that of the run, says of limits.
+func (a *attempt) onLimit() *pipeline.OnLimit { return cmp.Or(a.frame.plan.OnLimit, a.x.Plan.OnLimit) }
+
 // waitForLimit puts the next attempt at the reset of the limit, if `on-limit: {wait}` is
-// long enough for it; all waits for one limit count together.
-func (a *attempt) waitForLimit(f *dag.Fact, p *agents.Problem, before account) bool {
-	wait := time.Duration(cmp.Or(a.frame.plan.OnLimit, a.x.Plan.OnLimit).Wait)
+// long enough for it; all waits for one limit, of which before is the last, count together.
+func (a *attempt) waitForLimit(f *dag.Fact, p *agents.Problem, before *Next, wait time.Duration) bool {
 	now := a.x.Now()
 	next := Next{Since: now.UTC()}
-	if before.next != nil && !before.next.Since.IsZero() {
-		next = *before.next
+	if before != nil && !before.Since.IsZero() {
+		next = *before
 	}
 	at := p.RetryAfter
 	if !at.After(now) {

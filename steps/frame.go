@@ -67,15 +67,33 @@ func (x *Executor) callee(caller *frame, plan *pipeline.Plan, values map[string]
 	if err != nil {
 		return nil, err
 	}
+	f, err := x.beneath(caller, plan)
+	f.inputs, f.depth = inputs, depth
+	return f, err
+}
+
+// beneath is the frame of a called plan without its inputs. The error is about a variable
+// of the caller, which is left out.
+func (x *Executor) beneath(caller *frame, plan *pipeline.Plan) (*frame, error) {
 	declared, _, err := x.variables(caller, caller.plan.Env, x.runData(caller))
-	if err != nil {
-		return nil, err
+	return &frame{
+		plan: plan, renderer: x.renderers[plan], secrets: declaredSecrets(plan, x.Secrets), outer: setEnv(caller.outer, declared...),
+	}, err
+}
+
+// frameAt is the frame for what is done for the step at a path outside of any task. The
+// inputs of a called pipeline are not known there, and neither is what is made of them.
+func (x *Executor) frameAt(path string) *frame {
+	f, path := x.root, StaticPath(path)
+	for i, r := range path {
+		if r != '.' {
+			continue
+		}
+		if s := x.Plan.Step(path[:i]); s != nil && s.Call != nil {
+			f, _ = x.beneath(f, s.Call.Plan)
+		}
 	}
-	f := &frame{
-		plan: plan, renderer: x.renderers[plan], inputs: inputs, secrets: declaredSecrets(plan, x.Secrets),
-		outer: setEnv(caller.outer, declared...), depth: depth,
-	}
-	return f, nil
+	return f
 }
 
 // declaredSecrets are those of all that the plan names.

@@ -111,7 +111,7 @@ func (a *attempt) setup(ctx context.Context, text pipeline.Text) (*agents.Proble
 		return configProblem(err), nil
 	}
 	shell := *a.step
-	shell.Kind, shell.Shell, shell.Timeout = pipeline.KindRun, "", 0
+	shell.Kind, shell.Shell = pipeline.KindRun, ""
 	env, _, err := a.x.environment(a.frame, &shell, a.data)
 	if err != nil {
 		return configProblem(err), nil
@@ -139,6 +139,9 @@ func (a *attempt) setup(ctx context.Context, text pipeline.Text) (*agents.Proble
 // gitProblem tells what keeps the step from going on from what keeps flow.
 func (a *attempt) gitProblem(ctx context.Context, err error) (*agents.Problem, error) {
 	if cause := context.Cause(ctx); cause != nil && (errors.Is(err, cause) || errors.Is(err, ctx.Err())) {
+		if errors.Is(cause, errGitTime) {
+			return &agents.Problem{Cause: agents.CauseTimeout, Message: cause.Error(), Hint: "look into " + a.workspace()}, nil
+		}
 		if a.intent(ctx) == agents.IntentTimeout {
 			return &agents.Problem{Cause: agents.CauseTimeout, Message: "timed out after " + a.step.Timeout.String(), Hint: a.timeoutHint()}, nil
 		}
@@ -164,3 +167,5 @@ func (a *attempt) notPlaced(p *agents.Problem) dag.Fact {
 // gitTime is how long git may take to say what a step changed, and to commit that. The
 // step's own time is not counted on: its work is done, and is not to be lost.
 const gitTime = 10 * time.Minute
+
+var errGitTime = errors.New("git took longer than " + gitTime.String() + " to say what the step changed")

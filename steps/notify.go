@@ -108,16 +108,16 @@ func (x *Executor) NotifyEnd(m *dag.Machine, status, reason string) {
 }
 
 // stranger stands for an attempt that this process knows nothing of. What it sees are
-// the run and the steps at the top.
+// the run and, unless its pipeline is a called one, the steps at the top.
 func (x *Executor) stranger(m *dag.Machine, s dag.StepState) *attempt {
+	a := &attempt{x: x, task: dag.Task{Path: s.Path, Step: s.Step}, step: s.Step, frame: x.frameAt(s.Path)}
 	inputs := map[string]dag.Input{}
-	for i := range x.Plan.Steps {
-		inputs[x.Plan.Steps[i].ID] = m.Input(x.Plan.Steps[i].ID)
+	if a.frame == x.root {
+		inputs = x.topSteps(m)
 	}
-	a := &attempt{x: x, task: dag.Task{Path: s.Path, Step: s.Step}, step: s.Step, frame: x.root}
 	var err error
-	if a.data, err = x.stepsIn(x.root, inputs); err != nil {
-		a.data = x.runData(x.root)
+	if a.data, err = x.stepsIn(a.frame, inputs); err != nil {
+		a.data = x.runData(a.frame)
 	}
 	return a
 }

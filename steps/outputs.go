@@ -10,12 +10,17 @@ import (
 
 // Outputs evaluates the pipeline's outputs over a machine that is done.
 func (x *Executor) Outputs(m *dag.Machine) (map[string]any, error) {
-	inputs := map[string]dag.Input{}
+	return x.frameOutputs(x.root, x.topSteps(m))
+}
+
+// topSteps are the steps of the run's own pipeline, by id.
+func (x *Executor) topSteps(m *dag.Machine) map[string]dag.Input {
+	steps := map[string]dag.Input{}
 	for i := range x.Plan.Steps {
 		id := x.Plan.Steps[i].ID
-		inputs[id] = m.Input(id)
+		steps[id] = m.Input(id)
 	}
-	return x.frameOutputs(x.root, inputs)
+	return steps
 }
 
 // frameOutputs evaluates the outputs of a frame's pipeline over its steps.

@@ -156,7 +156,7 @@ func (v previewer) step(prefix string, s *pipeline.Step) (*PreviewStep, error) {
 	t := texts{v: v, p: p, data: v.data(s)}
 	t.modifiers()
 	t.work()
-	p.Agents = v.agents(t)
+	p.Agents, p.Choice = v.agents(t), p.choice()
 	err := v.inner(t)
 	p.Turns = p.turns()
 	return p, err

@@ -50,31 +50,32 @@ const (
 
 // agents previews every agent that a step may start.
 func (v previewer) agents(t texts) []PreviewAgent {
-	s, p := t.p.step, t.p
-	if s.Contest == nil {
-		if s.Agent == "" {
-			return nil
-		}
-		return []PreviewAgent{v.agent(s, p.Prompt, p.Cwd)}
-	}
+	p := t.p
 	var all []PreviewAgent
-	for _, name := range s.Contest.Agents {
-		candidate := *s
-		candidate.Agent = name
-		all = append(all, v.agent(&candidate, p.Prompt, p.Cwd))
-	}
-	switch c := s.Contest; {
-	case c.Race:
-		p.Choice = choiceRace
-	case c.Judge != nil:
-		p.Choice = "vote by judge"
-		judge := v.agent(c.Judge, "‹the answers›", p.Cwd)
-		judge.Judge = true
-		all = append(all, judge)
-	default:
-		p.Choice = "vote by " + c.By
+	for _, s := range agentSteps(p.step) {
+		judge, prompt := p.step.Contest != nil && s == p.step.Contest.Judge, p.Prompt
+		if judge {
+			prompt = "‹the answers›"
+		}
+		a := v.agent(s, prompt, p.Cwd)
+		a.Judge = judge
+		all = append(all, a)
 	}
 	return all
+}
+
+// choice says how the result is chosen of those that several agents give, "" for one agent.
+func (p *PreviewStep) choice() string {
+	switch c := p.step.Contest; {
+	case c == nil:
+		return ""
+	case c.Race:
+		return choiceRace
+	case c.Judge != nil:
+		return "vote by judge"
+	default:
+		return "vote by " + c.By
+	}
 }
 
 func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {

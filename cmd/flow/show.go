@@ -69,8 +69,8 @@ func (r *report) conclusion(records []state.Record) error {
 		default:
 			continue
 		}
-		for range steps.Facts(records[i+1:]) {
-			return nil
+		for _, err := range steps.Facts(records[i+1:]) {
+			return err
 		}
 		if err := json.Unmarshal(rec.Data, to); err != nil {
 			return fmt.Errorf("record %d of run %s: %w", rec.Seq, r.Run, err)
