@@ -245,7 +245,7 @@ func (r *Repo) swapIndex(index, run string) error {
 	if err := os.RemoveAll(mine); err != nil { // it may be a second name of the index
 		return err
 	}
-	if err := copyFile(index, mine); err != nil {
+	if err := copyIndex(index, mine); err != nil {
 		return err
 	}
 	err := os.Link(mine, lock)

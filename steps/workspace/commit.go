@@ -133,7 +133,7 @@ func (r *Repo) moveTo(ctx context.Context, branch, commit, old, index string) er
 // replaceIndex puts index in place of the workspace's own.
 func (r *Repo) replaceIndex(index string) error {
 	own := filepath.Join(r.gitDir, "index")
-	if err := copyFile(index, own+".flow"); err != nil {
+	if err := copyIndex(index, own+".flow"); err != nil {
 		return err
 	}
 	return os.Rename(own+".flow", own)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Snapshot returns the tree of what is there now: tracked files as they are, staged or
@@ -33,7 +34,7 @@ func (r *Repo) withIndex(fn func(index string) error) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	index := filepath.Join(dir, "index")
 	// With the index come the times and sizes that spare git from reading every file.
-	if err := copyFile(filepath.Join(r.gitDir, "index"), index); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := copyIndex(filepath.Join(r.gitDir, "index"), index); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return fn(index)
@@ -83,17 +84,26 @@ func (r *Repo) left(path string) bool {
 	return false
 }
 
-// copyFile copies what is in a regular file into a new one with mode 0600.
-func copyFile(from, to string) error {
+// copyIndex copies an index into a new file with mode 0600, and with it when it was
+// written: git reads a file again that is as new as the index. By a copy that is younger
+// it would take one for unchanged that was written anew in the same tick of the clock.
+func copyIndex(from, to string) error {
 	src, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
+	info, err := src.Stat()
+	if err != nil {
+		return err
+	}
 	dst, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(dst, src)
-	return errors.Join(err, dst.Close())
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return err
+	}
+	return os.Chtimes(to, time.Time{}, info.ModTime())
 }

@@ -17,7 +17,12 @@ func TestChanges(t *testing.T) {
 		before, script string
 		want           []FileChange
 	}{
-		"nothing":                     {"", "true", []FileChange{}},
+		"nothing": {"", "true", []FileChange{}},
+		"edited in the same tick": {
+			"git config core.trustctime false; touch -d @1000 dir/b.txt; git update-index -q --refresh; touch -d @1000 .git/index",
+			"echo c > dir/b.txt; touch -d @1000 dir/b.txt",
+			[]FileChange{{Path: "dir/b.txt", Kind: Modified, Added: 1, Deleted: 1}},
+		},
 		"edited":                      {"", "echo x >> dir/b.txt", []FileChange{{Path: "dir/b.txt", Kind: Modified, Added: 1}}},
 		"staged":                      {"", "echo x >> dir/b.txt; git add .", []FileChange{{Path: "dir/b.txt", Kind: Modified, Added: 1}}},
 		"staged and taken back":       {"", "echo x >> dir/b.txt; git add .; echo b > dir/b.txt", []FileChange{}},
