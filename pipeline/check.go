@@ -308,7 +308,7 @@ func (l *loader) transcript(t Text, u use, s site) {
 		l.failText(t, u.offset, `write transcript "STEP"`, "`transcript` wants the literal name of a step")
 	default:
 		complain := func(hint, format string, args ...any) { l.failText(t, u.offset, hint, format, args...) }
-		switch target := l.reference(u.path[0], s.node, complain); {
+		switch target := l.reference(u.path[0], s, complain); {
 		case target == nil:
 		case target.step.Kind != KindPrompt:
 			complain("name a step with `prompt`", "step `%s` has no transcript", target.step.ID)

@@ -1,6 +1,8 @@
 package pipeline_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -201,5 +203,39 @@ steps:
 	}
 	if s := p.Step("outer.a").Session; s.Root != "outer.a" || s.Step != "a" || s.Mode != pipeline.SessionContinue {
 		t.Errorf("the session of a round: %+v", s)
+	}
+}
+
+// What the list of a foreach names is told apart from what its items name.
+func TestWhatTheListNames(t *testing.T) {
+	for run, want := range map[string][]string{
+		"echo {{ .item }}":                                     {"find"},
+		"echo {{ .item }} {{ .steps.style.text }}":             {"find"},
+		"echo {{ .item }} {{ len .steps.find.text }}":          nil,
+		"echo {{ .steps.style.text }}{{ .steps.find.status }}": nil,
+	} {
+		src := fmt.Sprintf("steps:\n  find: {run: ls}\n  style: {run: ls}\n  fix: {foreach: lines .steps.find.text, run: %q}\n", run)
+		plan, _, err := pipeline.Parse("p", []byte(src), options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := plan.Steps[2].Foreach.Refs; !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", run, got, want)
+		}
+	}
+}
+
+func TestOutputNames(t *testing.T) {
+	src := "steps:\n  a: {run: ls}\n  b: {run: ls}\n  c: {run: ls}\noutputs:\n  one: 1\n  two: text\n  three: \"{{ range lines .steps.b.text }}{{ . }}{{ end }} {{ with .steps.c }}{{ .text }}{{ end }}\"\n"
+	plan, _, err := pipeline.Parse("p", []byte(src), options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := pipeline.NewRenderer(plan, pipeline.Funcs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.OutputNames("a") || !r.OutputNames("b") || !r.OutputNames("c") {
+		t.Errorf("a %v, b %v, c %v", r.OutputNames("a"), r.OutputNames("b"), r.OutputNames("c"))
 	}
 }

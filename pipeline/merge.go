@@ -85,7 +85,7 @@ func (l *loader) checkMerge(nd *node) {
 		return
 	}
 	for _, from := range nd.ctl.from {
-		target := l.reference(from.name, nd, l.at(from.pos))
+		target := l.reference(from.name, site{node: nd}, l.at(from.pos))
 		if target == nil {
 			continue
 		}

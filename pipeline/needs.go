@@ -109,11 +109,13 @@ func (nd *node) link(target *node) {
 	nd.links[target.index] = true
 }
 
-func (nd *node) ref(id string) {
+// ref notes that a template of nd names a step; always says that it is another one than
+// that of the list.
+func (nd *node) ref(id string, always bool) {
 	if nd.refs == nil {
 		nd.refs = map[string]bool{}
 	}
-	nd.refs[id] = true
+	nd.refs[id] = nd.refs[id] || always
 }
 
 // condition checks `if` and finds out whether it handles failures.
@@ -188,7 +190,8 @@ func (l *loader) need(nd, target *node, complain report) bool {
 }
 
 // reference finds the step that a template names and makes it a need.
-func (l *loader) reference(id string, nd *node, complain report) *node {
+func (l *loader) reference(id string, s site, complain report) *node {
+	nd := s.node
 	target := l.visible(nd, id)
 	if target == nil {
 		l.unknownStep(nd, id, complain)
@@ -197,7 +200,7 @@ func (l *loader) reference(id string, nd *node, complain report) *node {
 	if !l.need(nd, target, complain) {
 		return nil
 	}
-	nd.ref(id)
+	nd.ref(id, s.stand != beforeItems)
 	return target
 }
 

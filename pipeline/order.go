@@ -13,7 +13,14 @@ func (l *loader) order(sc *scope) {
 		for _, i := range slices.Sorted(maps.Keys(nd.links)) {
 			nd.step.Needs = append(nd.step.Needs, sc.steps[i].step.ID)
 		}
-		nd.step.Refs = sortedRefs(nd)
+		nd.step.Refs = slices.Sorted(maps.Keys(nd.refs))
+		if f := nd.step.Foreach; f != nil {
+			for _, id := range nd.step.Refs {
+				if !nd.refs[id] {
+					f.Refs = append(f.Refs, id)
+				}
+			}
+		}
 		if c := nd.step.Contest; c != nil && c.Judge != nil {
 			c.Judge.Refs, c.Judge.Previous = nd.step.Refs, nd.step.Previous // its prompt is a template of the step
 		}
@@ -23,8 +30,6 @@ func (l *loader) order(sc *scope) {
 	}
 	l.cycles(sc)
 }
-
-func sortedRefs(nd *node) []string { return slices.Sorted(maps.Keys(nd.refs)) }
 
 // cycles reports each circle of needs once, at its first step in the file.
 func (l *loader) cycles(sc *scope) {

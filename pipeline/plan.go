@@ -178,6 +178,8 @@ type Foreach struct {
 	List        *Text           `json:"list,omitempty"`        // one action, with or without braces
 	Items       json.RawMessage `json:"items,omitempty"`       // a JSON array
 	MaxParallel int             `json:"maxParallel,omitempty"` // items at once; 0: no limit of its own
+	// Refs are those of the step's Refs that List alone names: an item does without them.
+	Refs []string `json:"refs,omitempty"`
 }
 
 // Repeat runs a step in rounds until a condition holds.

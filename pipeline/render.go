@@ -38,6 +38,7 @@ type Renderer struct {
 	parser  map[string]any // function names, for the parser
 	base    *template.Template
 	outputs []Var
+	shown   map[string]bool // the steps that they name
 	// ready holds the templates of the plan; others are parsed when they are asked for.
 	ready map[mode]map[string]*executable
 }
@@ -87,6 +88,7 @@ func NewRenderer(p *Plan, f Funcs) (*Renderer, error) {
 	for _, name := range append(stateFunctions(), rawFunction) {
 		r.parser[name] = true // Load has refused it where it has no meaning
 	}
+	r.shown = stepsNamed(p.Outputs, r.parser)
 	var errs Errors
 	eachTemplate(p, func(t Text, m mode) {
 		if e, ok := errors.AsType[Error](r.add(t, m)); ok {
@@ -218,6 +220,30 @@ func (r *Renderer) Condition(t Text, d Data, needs NeedState) (bool, error) {
 	}
 	return false, textError(r.file, t, 0, "compare it: eq … \"…\", gt … 0, not (empty …)", "the condition is "+what+", not true or false")
 }
+
+// stepsNamed are the steps that templates name, each by a literal.
+func stepsNamed(vars []Var, functions map[string]any) map[string]bool {
+	steps := map[string]bool{}
+	for _, v := range vars {
+		if v.Value.JSON || literal(v.Value.Src) {
+			continue
+		}
+		p, err := parseText(v.Value, functions)
+		if err != nil {
+			continue // NewRenderer reports it
+		}
+		for _, u := range readUses(p).uses {
+			if len(u.path) > 1 && u.path[0] == "steps" {
+				steps[u.path[1]] = true
+			}
+		}
+	}
+	return steps
+}
+
+// OutputNames reports whether an output of the pipeline names the step: Outputs does
+// without the others.
+func (r *Renderer) OutputNames(step string) bool { return r.shown[step] }
 
 // Outputs renders the outputs of the pipeline. A template that is one action keeps
 // the type of its value; any other is text.

@@ -77,7 +77,7 @@ func (l *loader) bindSession(nd *node) {
 	}
 	nd.target = target
 	l.need(nd, target, l.at(nd.sessAt))
-	nd.ref(s.Step)
+	nd.ref(s.Step, true)
 }
 
 // ownSession is `session: continue`: from one round to the next a step goes on in its

@@ -36,9 +36,9 @@ type node struct {
 	inner  *scope // of a group
 	index  int    // in its scope
 	needs  []named
-	links  map[int]bool // siblings it needs, by index
-	refs   map[string]bool
-	target *node // of its session
+	links  map[int]bool    // siblings it needs, by index
+	refs   map[string]bool // the steps that its templates name; true: not only its list
+	target *node           // of its session
 	sessAt Pos
 	agent  named
 	keys   map[string]Pos

@@ -46,7 +46,7 @@ func (l *loader) target(id string, s site, complain report) *node {
 	case s.stand == afterRound && s.node.inner != nil && l.visible(s.node, id) == nil:
 		l.innerStep(s.node.inner, ref{"steps", id}, 1, complain)
 	default:
-		return l.reference(id, s.node, complain)
+		return l.reference(id, s, complain)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (l *loader) anyStep(s site, complain report) {
 	}
 	for _, n := range s.node.needs {
 		if s.node.in.names[n.name] != nil {
-			s.node.ref(n.name)
+			s.node.ref(n.name, s.stand != beforeItems)
 		}
 	}
 }

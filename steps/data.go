@@ -28,10 +28,17 @@ func (x *Executor) runData(f *frame) pipeline.Data {
 
 // stepsIn is runData with the steps that templates see. `env` is added where it is rendered.
 func (x *Executor) stepsIn(f *frame, inputs map[string]dag.Input) (pipeline.Data, error) {
-	steps, err := x.stepsData(inputs)
+	steps := make(map[string]any, len(inputs))
+	for id, in := range inputs {
+		step, err := x.sights.get(in, x.stepData)
+		if err != nil {
+			return nil, err
+		}
+		steps[id] = step
+	}
 	data := x.runData(f)
 	data["steps"] = steps
-	return data, err
+	return data, nil
 }
 
 // templateData is what the templates of the task see. The nearest list and the nearest

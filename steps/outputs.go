@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"flow/pipeline/dag"
@@ -25,7 +26,9 @@ func (x *Executor) topSteps(m *dag.Machine) map[string]dag.Input {
 
 // frameOutputs evaluates the outputs of a frame's pipeline over its steps.
 func (x *Executor) frameOutputs(f *frame, steps map[string]dag.Input) (map[string]any, error) {
-	data, err := x.stepsIn(f, steps)
+	named := maps.Clone(steps)
+	maps.DeleteFunc(named, func(id string, _ dag.Input) bool { return !f.renderer.OutputNames(id) })
+	data, err := x.stepsIn(f, named)
 	if err != nil {
 		return nil, err
 	}

@@ -77,6 +77,7 @@ type Executor struct {
 	renderers map[*pipeline.Plan]*pipeline.Renderer // of it, and of those that it calls
 	frames    recent[*frame]
 	items     recent[[]json.RawMessage] // of lists
+	sights    sights
 	ledger    *ledger
 	budgets   *budgets
 	versions  *versions

@@ -35,7 +35,10 @@ func (a *app) stepOutput(name, step string) error {
 		if s.Path != step {
 			continue
 		}
-		r, err := newStepReport(s, v)
+		r, err := newStepReport(s)
+		if err == nil {
+			r, err = r.loaded(v)
+		}
 		switch {
 		case err != nil:
 			return err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -30,10 +31,13 @@ type report struct {
 	Outputs map[string]any `json:"outputs"`
 	Steps   stepReports    `json:"steps"`
 
-	hint string // what to do about Error
+	hint  string // what to do about Error
+	blobs blobs  // that texts and outputs are in
 }
 
 // stepReport is one step. Text, output and the like are null when there are none.
+// Those two are loaded only when they are printed: all together may be too much for the
+// memory.
 type stepReport struct {
 	Status     string          `json:"status"`
 	Agent      *string         `json:"agent"`
@@ -56,40 +60,27 @@ type stepReport struct {
 	root      string // of a skipped step: the step whose failure is the cause
 	tolerated bool   // continue-on-error, of the step or of one around it
 	form      dag.Form
-	cut       bool // Text is the beginning of a longer one
+	cut       bool            // Text is the beginning of a longer one
+	result    json.RawMessage // that Text and Output are loaded from
 }
 
-// stepReports marshals as an object in the order of the pipeline.
+// stepReports are in the order of the pipeline.
 type stepReports []stepReport
-
-func (s stepReports) MarshalJSON() ([]byte, error) {
-	var b bytes.Buffer
-	b.WriteByte('{')
-	for i, step := range s {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(agents.AppendString(nil, step.path))
-		b.WriteByte(':')
-		enc := json.NewEncoder(&b)
-		enc.SetEscapeHTML(false)
-		if err := enc.Encode(step); err != nil {
-			return nil, err
-		}
-	}
-	b.WriteByte('}')
-	return b.Bytes(), nil
-}
 
 type blobs interface {
 	Blob(ref string) ([]byte, error)
 }
 
 func newReport(h state.Header, m *dag.Machine, status string, b blobs) *report {
-	r := &report{Schema: reportSchema, Run: h.ID, Name: h.Name, Status: status, Outputs: map[string]any{}}
+	r := &report{Schema: reportSchema, Run: h.ID, Name: h.Name, Status: status, Outputs: map[string]any{}, blobs: b}
 	tolerated := map[string]bool{}
-	for _, s := range m.Steps() {
-		step, err := newStepReport(s, b)
+	all := m.Steps()
+	r.Steps = make(stepReports, 0, len(all))
+	for _, s := range all {
+		step, err := newStepReport(s)
+		if _, loadErr := step.loaded(b); err == nil {
+			err = loadErr
+		}
 		if err != nil {
 			r.Error = fmt.Sprintf("step %s: %v", s.Path, err)
 		}
@@ -110,13 +101,13 @@ func standing(step dag.Status, run string) string {
 	return string(step)
 }
 
-func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
+func newStepReport(s dag.StepState) (stepReport, error) {
 	res, err := steps.DecodeResult(s.Result)
 	if err != nil {
 		return stepReport{path: s.Path, Status: string(s.Status)}, err
 	}
 	out := stepReport{
-		path: s.Path, root: s.Root, form: s.Form, Status: string(s.Status), Attempts: s.Attempts,
+		path: s.Path, root: s.Root, form: s.Form, Status: string(s.Status), Attempts: s.Attempts, result: s.Result,
 		Agent: some(cmp.Or(res.Agent, s.Step.Agent)), Model: some(res.Model), Session: some(res.Session),
 		Error: some(s.Reason), Cause: some(s.Cause), Hint: some(res.Hint), Exit: res.Exit, Question: res.Question,
 		Usage: res.Usage, CostUSD: res.CostUSD, DurationMS: res.DurationMS, Cached: res.Cached,
@@ -124,26 +115,35 @@ func newStepReport(s dag.StepState, b blobs) (stepReport, error) {
 	if s.Status == dag.OK {
 		out.Error, out.Cause, out.Hint = nil, nil, nil
 	}
+	return out, nil
+}
+
+// loaded returns the step with its text and its output.
+func (s stepReport) loaded(b blobs) (stepReport, error) {
+	res, err := steps.DecodeResult(s.result)
+	if err != nil {
+		return s, err
+	}
 	content := res.Text
 	if res.Exit != nil {
 		content = res.Stdout
 	}
 	output, err := res.Output.Load(b)
 	if err != nil {
-		return out, err
+		return s, err
 	}
 	if output != "" {
-		out.Output = json.RawMessage(output)
+		s.Output = json.RawMessage(output)
 	}
 	text, err := content.Load(b)
 	if res.Exit != nil {
 		text = strings.TrimRight(text, "\n") // as templates see it
 	}
-	out.cut = content.Cut
-	if !content.IsZero() || s.Status == dag.OK && s.Form == dag.Single {
-		out.Text = &text
+	s.cut = content.Cut
+	if !content.IsZero() || s.Status == string(dag.OK) && s.form == dag.Single {
+		s.Text = &text
 	}
-	return out, err
+	return s, err
 }
 
 func some(s string) *string {
@@ -189,7 +189,7 @@ func (s stepReport) failed() bool {
 // print writes the report as JSON, or its outputs as YAML for people.
 func (r *report) print(w io.Writer, format string) error {
 	if format == "json" {
-		return printJSON(w, r)
+		return r.printJSON(w)
 	}
 	if len(r.Outputs) == 0 {
 		return nil
@@ -200,6 +200,57 @@ func (r *report) print(w io.Writer, format string) error {
 		return err
 	}
 	return enc.Close()
+}
+
+// printJSON writes the report as JSON, the steps one after the other.
+func (r *report) printJSON(w io.Writer) error {
+	const atOnce = 64 << 10 // bytes
+	var b bytes.Buffer
+	frame := struct {
+		report
+		Steps struct{} `json:"steps"`
+	}{report: *r}
+	if err := printJSON(&b, frame); err != nil || len(r.Steps) == 0 {
+		_, writeErr := b.WriteTo(w)
+		return errors.Join(err, writeErr)
+	}
+	b.Truncate(b.Len() - len("}\n}\n")) // the ends of the steps and of the report
+	for i, step := range r.Steps {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := r.appendStep(&b, step); err != nil {
+			return err
+		}
+		if b.Len() < atOnce {
+			continue
+		}
+		if _, err := b.WriteTo(w); err != nil {
+			return err
+		}
+	}
+	b.WriteString("\n  }\n}\n")
+	_, err := b.WriteTo(w)
+	return err
+}
+
+// appendStep writes a step as printJSON does it, with its key.
+func (r *report) appendStep(b *bytes.Buffer, s stepReport) error {
+	s, err := s.loaded(r.blobs)
+	if err != nil && r.Error == "" { // newReport has said it otherwise
+		return err
+	}
+	b.WriteString("\n    ")
+	b.Write(agents.AppendString(nil, s.path))
+	b.WriteString(": ")
+	enc := json.NewEncoder(b)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("    ", "  ")
+	if err := enc.Encode(s); err != nil {
+		return err
+	}
+	b.Truncate(b.Len() - 1) // the newline
+	return nil
 }
 
 // printJSON writes v as one indented JSON document.

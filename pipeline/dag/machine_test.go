@@ -2,6 +2,8 @@ package dag_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -189,5 +191,37 @@ func give(tb testing.TB, m *dag.Machine, facts ...dag.Fact) {
 		if err := m.Apply(f); err != nil {
 			tb.Fatal(err)
 		}
+	}
+}
+
+// What only the list of a foreach names is seen when the list is made, and not by each item.
+func TestItemsDoWithoutTheList(t *testing.T) {
+	p := &pipeline.Plan{Limit: 9, Steps: []pipeline.Step{
+		{ID: "find", Kind: pipeline.KindRun},
+		{ID: "style", Kind: pipeline.KindRun},
+		{
+			ID: "fix", Kind: pipeline.KindRun, Needs: []string{"find", "style"}, Refs: []string{"find", "style"},
+			Foreach: &pipeline.Foreach{Refs: []string{"find"}},
+		},
+	}}
+	m := dag.New(p, dag.Options{})
+	seen := map[string][]string{}
+	for tasks := m.Take(time.Time{}); len(tasks) > 0; tasks = m.Take(time.Time{}) {
+		for _, task := range tasks {
+			seen[task.Path] = slices.Sorted(maps.Keys(task.Inputs))
+			f := dag.Fact{Kind: dag.Succeeded, Path: task.Path, Attempt: task.Attempt}
+			if task.Action == dag.Open {
+				f.Kind, f.Count = dag.Opened, 2
+			} else if err := m.Apply(dag.Fact{Kind: dag.Started, Path: task.Path, Attempt: task.Attempt}); err != nil {
+				t.Fatal(err)
+			}
+			if err := m.Apply(f); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := map[string][]string{"find": nil, "style": nil, "fix": {"find", "style"}, "fix.0": {"style"}, "fix.1": {"style"}}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -134,7 +134,11 @@ type StepState struct {
 // Steps returns how every node stands, in plan order, depth first: the steps, and the
 // items, rounds and candidates that there are by now.
 func (m *Machine) Steps() []StepState {
-	var states []StepState
+	count := 0
+	for range m.root.all() {
+		count++
+	}
+	states := make([]StepState, 0, count)
 	for n := range m.root.all() {
 		s := StepState{
 			Path: n.path, Form: n.form, Step: n.step, Status: n.status(),

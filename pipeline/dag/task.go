@@ -80,6 +80,9 @@ func (n *node) inputs() map[string]Input {
 		step = n.scope.owner.step
 	}
 	for _, id := range step.Refs {
+		if n.layer > 0 && step.Foreach != nil && slices.Contains(step.Foreach.Refs, id) {
+			continue // the list has been made: it may be long, and the items many
+		}
 		if ref := n.visible(id); ref != nil {
 			if all == nil {
 				all = make(map[string]Input, len(n.step.Refs))
