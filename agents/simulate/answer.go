@@ -34,8 +34,23 @@ func (t *turn) compose() (answer, error) {
 	case wrong:
 		return structured(mismatch(t.schema), true), nil
 	}
-	value, err := Instance(t.schema)
+	value, err := t.byMachine()
 	return structured(value, false), err
+}
+
+// byMachine is the answer that the schema gives, with booleans that are false if the
+// script wants that.
+func (t *turn) byMachine() (json.RawMessage, error) {
+	no, err := refusal(t.schema)
+	if err != nil {
+		return nil, err
+	}
+	if no != nil {
+		if refuses, err := t.refuses(); refuses || err != nil {
+			return no, err
+		}
+	}
+	return Instance(t.schema)
 }
 
 func structured(value json.RawMessage, wrong bool) answer {

@@ -170,6 +170,43 @@ func TestAnswersBySchema(t *testing.T) {
 	}
 }
 
+// The first sessions that answer with a boolean say no, each again when it is asked again;
+// answers without one do not count, nor do other directories.
+func TestRefusing(t *testing.T) {
+	const verdict, plan = `{"type":"object","properties":{"approved":{"type":"boolean"}},"required":["approved"]}`, `{"type":"array","items":{"type":"string"}}`
+	l := newLab(t).script("no@2:review")
+	ask := func(schema string, args ...string) string {
+		t.Helper()
+		return finalText(t, Gemini, l.run(Gemini, withSchema("p", schema), argv(Gemini, args...)...))
+	}
+	const first, second, third = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222", "33333333-3333-4333-8333-333333333333"
+	const no, yes = `{"approved":false}`, `{"approved":true}`
+	if got := ask(plan); got != `["value 1","value 2"]` {
+		t.Errorf("without a boolean: %s", got)
+	}
+	for _, c := range []struct{ flag, session, want string }{
+		{"--session-id", first, no},
+		{"--resume", first, no},
+		{"--session-id", second, no},
+		{"--session-id", third, yes},
+		{"--resume", second, no},
+		{"--resume", third, yes},
+	} {
+		if got := ask(verdict, c.flag, c.session); got != c.want {
+			t.Errorf("%s %s: %s, want %s", c.flag, c.session[:1], got, c.want)
+		}
+	}
+	t.Chdir(t.TempDir())
+	if got := ask(verdict); got != no {
+		t.Errorf("elsewhere: %s", got)
+	}
+	l = l.script("no@1")
+	id := sessionOf(t, l.run(Gemini, withSchema("p", verdict), argv(Gemini)...))
+	if got := ask(verdict, "--resume", id); got != yes {
+		t.Errorf("in the second turn of a session: %s", got)
+	}
+}
+
 func withSchema(prompt, schema string) string {
 	return agents.WithSchema(prompt, json.RawMessage(schema))
 }

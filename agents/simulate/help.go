@@ -8,11 +8,13 @@ follows it.
   text=TEXT             answer TEXT
   json=JSON             answer JSON, whatever the schema says
   badschema             answer against the schema
+  no                    answer false where the schema has a boolean
   ids                   name the session and the turn in the answer
   big=BYTES             answer with one line of that many bytes
   tokens=IN:OUT         use so many tokens
 
-  edit=PATH[:TEXT]      create the file, or append to it, with an editing tool
+  edit=PATH[:TEXT]      create the file, or append to it, with an editing tool; {session} and
+                        {turn} in PATH and TEXT are the session's id and its turn's number
   run=COMMAND           run COMMAND with the shell tool
 
   fail=CAUSE            fail as the CLI does for auth, billing, rate_limit, usage_limit,
@@ -29,6 +31,9 @@ follows it.
 fail, crash, exit, silent, rubbish, stall, orphan and badschema may end in @N, and
 then hold for the first N turns of the session only, or in @N:KEY, and then hold for
 the first N processes that have an item with that key. badschema=N is badschema@N.
+no@N holds for the first N turns of the session too, and no@N:KEY for the first N sessions
+in the same directory that answer with a boolean: a turn that was interrupted and goes on
+in its session gives the answer that it would have given.
 
 Tools obey the flags of the real CLI: a turn that may not write does not write. There
 is no sandbox to hold a command, so a read-only Codex turn runs none.

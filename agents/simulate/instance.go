@@ -32,6 +32,20 @@ func Instance(schema json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(g.value(root, place{name: "value"}))
 }
 
+// refusal is Instance with every boolean turned round, or nil if the value has none.
+func refusal(schema json.RawMessage) (json.RawMessage, error) {
+	root, err := decode(schema)
+	if err != nil {
+		return nil, fmt.Errorf("the schema is no JSON: %w", err)
+	}
+	g := &generator{root: root, refuses: true}
+	value := g.value(root, place{name: "value"})
+	if g.booleans == 0 {
+		return nil, nil
+	}
+	return json.Marshal(value)
+}
+
 // mismatch returns a value that is against the schema by its type.
 func mismatch(schema json.RawMessage) json.RawMessage {
 	root, err := decode(schema)
@@ -58,6 +72,8 @@ type generator struct {
 	root      any
 	values    int // made so far
 	flattened int // schemas looked at
+	booleans  int // made so far
+	refuses   bool
 }
 
 // A place is where in the result a value stands.
@@ -100,7 +116,8 @@ func (g *generator) value(schema any, p place) any {
 	case "array":
 		return g.array(s, p)
 	case "boolean":
-		return !p.distinct || p.index%2 == 0
+		g.booleans++
+		return (!p.distinct || p.index%2 == 0) != g.refuses
 	case "integer":
 		return number(s, true, p)
 	case "number":

@@ -28,7 +28,7 @@ type script struct {
 	status                                             int
 	stall, orphan                                      time.Duration
 	failing, crashing, exiting, silent, rubbish, wrong when
-	stalling, orphaning                                when
+	stalling, orphaning, refusing                      when
 }
 
 // when says in which turns an item holds.
@@ -41,7 +41,7 @@ type when struct {
 // itemStart matches the beginning of an item. Names that take a value are matched
 // whether known or not, so that a misspelt one is reported and not swallowed by the
 // value before it.
-const itemStart = `^\s*(?:[a-z]+=|(?:text|json|badschema|ids|big|tokens|edit|run|fail|crash|exit|silent|rubbish|stall|delay|orphan)(?:@[0-9]|\s*(?:[;,]|$)))`
+const itemStart = `^\s*(?:[a-z]+=|(?:text|json|badschema|ids|big|tokens|edit|run|fail|crash|exit|silent|rubbish|stall|delay|orphan|no)(?:@[0-9]|\s*(?:[;,]|$)))`
 
 // parseScript reads the items of FLOW_SIMULATE.
 func parseScript(s string) (script, error) {
@@ -138,6 +138,8 @@ func (s *script) addMishap(name, value string, at when) (err error) {
 		s.silent = at
 	case "rubbish":
 		s.rubbish = at
+	case "no":
+		s.refusing = at
 	case "badschema":
 		s.wrong = at
 		if value != "" {

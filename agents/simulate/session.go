@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -149,8 +150,8 @@ func (s store) read(file string) (*session, time.Time, error) {
 // first reports whether this is one of the first n processes that ask under key.
 // A marker file each is what makes the count right among concurrent processes.
 func (s store) first(n int, key string) (bool, error) {
-	dir := filepath.Join(s.home, "counters", url.PathEscape(key))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := s.counter(key)
+	if err != nil {
 		return false, err
 	}
 	for i := range n {
@@ -163,4 +164,31 @@ func (s store) first(n int, key string) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// among reports whether the session is one of the first n that ask under key in dir. Asked
+// again it says the same.
+func (s store) among(n int, key, dir, session string) (bool, error) {
+	counter, err := s.counter(fmt.Sprintf("%s=%x", key, sha256.Sum256([]byte(dir))))
+	if err != nil {
+		return false, err
+	}
+	for i := range n {
+		marker := filepath.Join(counter, strconv.Itoa(i+1))
+		if err := os.Symlink(url.PathEscape(session), marker); err == nil { // made and filled at once
+			return true, nil
+		} else if !errors.Is(err, fs.ErrExist) {
+			return false, err
+		}
+		if owner, err := os.Readlink(marker); err != nil || owner == url.PathEscape(session) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// counter makes the directory of the markers of key.
+func (s store) counter(key string) (string, error) {
+	dir := filepath.Join(s.home, "counters", url.PathEscape(key))
+	return dir, os.MkdirAll(dir, 0o700)
 }

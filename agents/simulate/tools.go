@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -41,10 +42,10 @@ func (t *turn) look(c *call) error {
 	if c.command != "" {
 		return nil
 	}
+	named := strings.NewReplacer("{session}", t.session.ID, "{turn}", strconv.Itoa(t.session.turn()))
+	c.path = named.Replace(c.path)
 	c.target = t.abs(c.path)
-	if c.text == "" {
-		c.text = "Simulated edit by " + t.name + "."
-	}
+	c.text = named.Replace(cmp.Or(c.text, "Simulated edit by "+t.name+"."))
 	data, err := os.ReadFile(c.target)
 	switch {
 	case err == nil:

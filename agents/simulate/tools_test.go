@@ -186,3 +186,14 @@ func TestClaudeStopsAtItsLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestEditsNamedByTheSession(t *testing.T) {
+	l := newLab(t).script("edit={session}/{turn}.txt:by {session}")
+	id := sessionOf(t, l.run(Gemini, "p", argv(Gemini, writing(Gemini)...)...))
+	l.run(Gemini, "p", argv(Gemini, append(writing(Gemini), "--resume", id)...)...)
+	for _, turn := range []string{"1", "2"} {
+		if got := content(t, filepath.Join(l.dir, id, turn+".txt")); got != "by "+id+"\n" {
+			t.Errorf("turn %s: %q", turn, got)
+		}
+	}
+}

@@ -241,5 +241,14 @@ func (t *turn) holds(w when) (bool, error) {
 	return first, err
 }
 
+// refuses reports whether the item `no` holds for the answer of this turn.
+func (t *turn) refuses() (bool, error) {
+	w := t.script.refusing
+	if !w.set || w.key == "" {
+		return t.holds(w)
+	}
+	return t.store.among(w.first, w.key, t.dir, t.session.ID)
+}
+
 // missing reports whether err says that a session does not exist.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
