@@ -10,6 +10,15 @@ import (
 	"flow/pipeline/dag"
 )
 
+// An exchange is how far an attempt has come with its agent.
+type exchange struct {
+	held     string // the session whose history holds the prompt, "" if none
+	repaired bool   // an answer went back because of its schema
+	checks   int    // how often work went back because of the check
+	// judgement, if set, judges an answer that matches the schema.
+	judgement func(output json.RawMessage) error
+}
+
 // prompt runs an agent step: one turn of the agent, and one more in the same
 // session when the answer does not match the schema.
 func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {

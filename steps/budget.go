@@ -94,6 +94,13 @@ type reservation struct {
 	turn       bool
 }
 
+// A purse is what an attempt has to do with budgets.
+type purse struct {
+	reserved bool   // what the next turn may use is reserved
+	bound    *limit // the budget that MaxCostUSD of the latest turn comes from, or nil
+	over     *limit // the budget that a turn could not begin for, or nil
+}
+
 func newBudgets() *budgets {
 	return &budgets{running: map[string]*reservation{}, changed: make(chan struct{}), warned: map[string]bool{}}
 }

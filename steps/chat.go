@@ -62,8 +62,8 @@ func (x *Executor) chatter(c *Conversation) (*attempt, error) {
 	own := *step
 	own.Agent, own.Kind, own.Output, own.IdleTimeout = c.Agent, pipeline.KindPrompt, nil, 0
 	a := &attempt{
-		x: x, task: dag.Task{Path: c.Path, Attempt: x.ledger.get(c.Path).attempt, Step: &own}, step: &own, frame: f,
-		chat: true, began: x.Now(), dir: c.Launch.Request.Dir,
+		x: x, task: dag.Task{Path: c.Path, Attempt: x.ledger.get(c.Path).attempt, Step: &own}, step: &own, began: x.Now(),
+		scope: scope{frame: f}, location: location{dir: c.Launch.Request.Dir}, chat: true,
 	}
 	// What other steps gave is not known here: variables made from that are left out.
 	a.env, _, _ = x.environment(f, &own, x.runData(f))

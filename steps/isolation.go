@@ -117,7 +117,7 @@ func (a *attempt) setup(ctx context.Context, text pipeline.Text) (*agents.Proble
 		return configProblem(err), nil
 	}
 	// An attempt of its own for the names of its files; no path of a step has a hyphen.
-	s := &attempt{x: a.x, task: a.task, step: &shell, frame: a.frame, dir: a.isolated.Root}
+	s := &attempt{x: a.x, task: a.task, step: &shell, scope: scope{frame: a.frame}, location: location{dir: a.isolated.Root}}
 	s.task.Path += "-setup"
 	spec := s.spec()
 	spec.Env, spec.Group = env, true

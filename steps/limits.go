@@ -14,6 +14,12 @@ var (
 	errIdle    = errors.New("idle timeout")
 )
 
+// An ending is why flow ended the latest process of an attempt, if it did.
+type ending struct {
+	why    agents.Intent
+	reason string // who cancelled it
+}
+
 // withTimeout bounds ctx; the cause of its end is then errTimeout.
 func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d <= 0 {

@@ -110,7 +110,7 @@ func (x *Executor) NotifyEnd(m *dag.Machine, status, reason string) {
 // stranger stands for an attempt that this process knows nothing of. What it sees are
 // the run and, unless its pipeline is a called one, the steps at the top.
 func (x *Executor) stranger(m *dag.Machine, s dag.StepState) *attempt {
-	a := &attempt{x: x, task: dag.Task{Path: s.Path, Step: s.Step}, step: s.Step, frame: x.frameAt(s.Path)}
+	a := &attempt{x: x, task: dag.Task{Path: s.Path, Step: s.Step}, step: s.Step, scope: scope{frame: x.frameAt(s.Path)}}
 	inputs := map[string]dag.Input{}
 	if a.frame == x.root {
 		inputs = x.topSteps(m)
@@ -140,7 +140,7 @@ func (x *Executor) runNotify(of *attempt, path string, n pipeline.Notify, status
 	ctx, done := context.WithTimeoutCause(context.Background(), notifyTime, errNotifyTime)
 	defer done()
 	a := &attempt{ // a process of its own, beside those of the step
-		x: x, frame: of.frame, data: maps.Clone(of.data), dir: x.Workspace, began: x.Now(),
+		x: x, scope: scope{frame: of.frame, data: maps.Clone(of.data)}, location: location{dir: x.Workspace}, began: x.Now(),
 		task: dag.Task{Path: "notify-" + path, Attempt: 1}, step: &pipeline.Step{ID: of.step.ID, Kind: pipeline.KindRun, Env: of.step.Env},
 	}
 	err := x.Store.Append(ctx, recordNotified, Notified{path, status}, false)
