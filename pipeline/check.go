@@ -294,8 +294,11 @@ func (l *loader) envNames(s site) (names []string, secret map[string]bool) {
 
 // ofRound says that a text may name what only a round of an item has.
 func ofRound(t Text) bool {
-	return mentions(t, "item") || mentions(t, "index") || mentions(t, "iteration") || mentions(t, "previous")
+	return mentions(t, "item") || mentions(t, "index") || t.NamesRound()
 }
+
+// NamesRound says that a text may name what only a round of a `repeat` has.
+func (t Text) NamesRound() bool { return mentions(t, "iteration") || mentions(t, "previous") }
 
 func mentions(t Text, word string) bool { return !literal(t.Src) && strings.Contains(t.Src, word) }
 

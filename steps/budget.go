@@ -181,6 +181,11 @@ func (l *ledger) spent(at limit) (sum spending) {
 			sum = sum.plus(spendingOf(a.usage, a.costUSD))
 		}
 	}
+	for path, used := range l.dropped {
+		if at.covers(path) {
+			sum = sum.plus(used)
+		}
+	}
 	return sum
 }
 

@@ -112,6 +112,9 @@ func (a *attempt) setup(ctx context.Context, text pipeline.Text) (*agents.Proble
 	}
 	shell := *a.step
 	shell.Kind, shell.Shell = pipeline.KindRun, ""
+	if shell.Repeat != nil { // it comes before the first round
+		shell.Env = slices.DeleteFunc(slices.Clone(shell.Env), func(v pipeline.Var) bool { return v.Value.NamesRound() })
+	}
 	env, _, err := a.x.environment(a.frame, &shell, a.data)
 	if err != nil {
 		return configProblem(err), nil

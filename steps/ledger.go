@@ -18,6 +18,7 @@ type ledger struct {
 	largest  map[string]spending      // what the dearest turn used: by "step" and path without numbers, and by "agent" and profile
 	totals   map[string]*agents.Usage // by native session: what it has used so far, where its agent counts so
 	ends     int                      // how many steps have succeeded
+	dropped  map[string]spending      // by path: what was used for work that an update took back
 }
 
 // An account is what is known of a step's attempts. Its values are never changed in
@@ -55,7 +56,7 @@ type account struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{accounts: map[string]*account{}, largest: map[string]spending{}, totals: map[string]*agents.Usage{}}
+	return &ledger{accounts: map[string]*account{}, largest: map[string]spending{}, totals: map[string]*agents.Usage{}, dropped: map[string]spending{}}
 }
 
 // note takes in a fact. One without a result says nothing of sessions and costs: the
@@ -101,6 +102,24 @@ func (l *ledger) note(f dag.Fact) error {
 		l.settle(a, f.Path, f.Attempt, result)
 	}
 	return nil
+}
+
+// takeBack forgets the steps at paths and all within them, but not what they used.
+func (l *ledger) takeBack(paths map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for path := range paths {
+		l.untell(path)
+	}
+	for path, a := range l.accounts {
+		if !within(path, paths) {
+			continue
+		}
+		if a.attempt > 0 { // a node that only holds others repeats what these used
+			l.dropped[path] = l.dropped[path].plus(spendingOf(a.usage, a.costUSD))
+		}
+		delete(l.accounts, path)
+	}
 }
 
 // opened keeps what the node has found out when it was opened.

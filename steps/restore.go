@@ -11,11 +11,24 @@ import (
 )
 
 // Restore brings the machine and the executor to where the records and events of
-// an earlier process end. exits are what the guardian of that process left. It must
-// come before the first Exec.
+// an earlier process end. The machine follows the records that count; what agents used
+// counts also where an update took the records of it back. exits are what the guardian
+// of that process left. It must come before the first Exec.
 func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(func([]byte) error) error, exits []proc.Record) error {
+	effective, err := Effective(records)
+	if err != nil {
+		return err
+	}
+	for f, err := range Facts(effective) {
+		if err != nil {
+			return err
+		}
+		if err := m.Apply(f); err != nil {
+			return fmt.Errorf("the journal contradicts itself: %w", err)
+		}
+	}
 	for _, r := range records {
-		if err := x.restore(m, r); err != nil {
+		if err := x.restore(r); err != nil {
 			return err
 		}
 	}
@@ -26,7 +39,8 @@ func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(f
 	return x.restoreEvents(events)
 }
 
-func (x *Executor) restore(m *dag.Machine, r state.Record) error {
+// restore takes in what a record says of attempts.
+func (x *Executor) restore(r state.Record) error {
 	switch r.Type {
 	case recordNotified:
 		return x.restoreNotified(r)
@@ -38,17 +52,12 @@ func (x *Executor) restore(m *dag.Machine, r state.Record) error {
 		if u.Plan != "" { // not one of the run that this one took over
 			x.updated = u.Attempts
 		}
-		if err := m.Apply(u.fact()); err != nil {
-			return err
-		}
+		x.ledger.takeBack(pathSet(u.Dropped))
 		return x.ledger.note(u.fact())
 	case recordFact:
 		f, err := readFact(r)
 		if err != nil {
 			return err
-		}
-		if err := m.Apply(f); err != nil {
-			return fmt.Errorf("the journal contradicts itself: %w", err)
 		}
 		return x.ledger.note(f)
 	case recordSession:

@@ -11,7 +11,6 @@ import (
 
 	"flow/agents/proc"
 	"flow/pipeline/dag"
-	"flow/steps"
 )
 
 func (a *app) resumeCommand() *cobra.Command {
@@ -121,11 +120,7 @@ func (e *engine) replay() error {
 	if err != nil {
 		return err
 	}
-	records, err := steps.Effective(e.records)
-	if err != nil {
-		return err
-	}
-	if err := e.executor.Restore(e.machine, records, e.run.Events, exits); err != nil {
+	if err := e.executor.Restore(e.machine, e.records, e.run.Events, exits); err != nil {
 		return fmt.Errorf("run %s: %w", e.run.Header().ID, err)
 	}
 	return nil
