@@ -25,8 +25,7 @@ func (a *app) planCommand() *cobra.Command {
 		RunE:    func(_ *cobra.Command, args []string) error { return a.plan(args[0], f) },
 	}
 	fl := cmd.Flags()
-	fl.StringArrayVarP(&f.inputs, "input", "i", nil, "an input, `name=value` (repeatable)")
-	fl.StringVar(&f.file, "inputs", "", "JSON `file` with an object of inputs; - is standard input")
+	f.bindInputs(fl)
 	fl.StringVarP(&f.output, "output", "o", "text", "text or json")
 	return cmd
 }

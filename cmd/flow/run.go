@@ -40,8 +40,7 @@ func (a *app) runCommand() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	f.bind(fl)
-	fl.StringArrayVarP(&f.inputs, "input", "i", nil, "an input, `name=value` (repeatable)")
-	fl.StringVar(&f.file, "inputs", "", "JSON `file` with an object of inputs; - is standard input")
+	f.bindInputs(fl)
 	fl.BoolVar(&f.simulate, "simulate", false, "use built-in simulated agents: no key, no agent CLI, no cost")
 	fl.StringVar(&f.from, "from", "", "with --reuse: the `step` from which on nothing is taken over")
 	fl.StringVar(&f.reuse, "reuse", "", "take over what that `run` did before --from, where steps and inputs are the same")
@@ -52,6 +51,12 @@ func (a *app) runCommand() *cobra.Command {
 func (f *runFlags) bind(fl *pflag.FlagSet) {
 	fl.StringVar(&f.runID, "run-id", "", "name of the run (default: time and a random part)")
 	f.add(fl)
+}
+
+// bindInputs adds the flags that give a pipeline its inputs.
+func (f *runFlags) bindInputs(fl *pflag.FlagSet) {
+	fl.StringArrayVarP(&f.inputs, "input", "i", nil, "an input, `name=value` (repeatable)")
+	fl.StringVar(&f.file, "inputs", "", "JSON `file` with an object of inputs; - is standard input")
 }
 
 func (a *app) run(file string, f runFlags) error {

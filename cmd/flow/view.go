@@ -13,11 +13,7 @@ import (
 
 // view opens a run for reading.
 func (a *app) view(name string) (*state.View, error) {
-	s, err := a.store()
-	if err != nil {
-		return nil, err
-	}
-	id, err := s.Resolve(name)
+	s, id, err := a.find(name)
 	if err != nil {
 		return nil, err
 	}
@@ -26,15 +22,21 @@ func (a *app) view(name string) (*state.View, error) {
 
 // openRun opens a run that no other process has.
 func (a *app) openRun(name string) (*state.Run, error) {
-	s, err := a.store()
-	if err != nil {
-		return nil, err
-	}
-	id, err := s.Resolve(name)
+	s, id, err := a.find(name)
 	if err != nil {
 		return nil, err
 	}
 	return s.OpenRun(context.Background(), id)
+}
+
+// find returns the store and the id of a run that is named by it, the beginning of it, or
+// `last`.
+func (a *app) find(name string) (s *state.Store, id string, err error) {
+	if s, err = a.store(); err != nil {
+		return nil, "", err
+	}
+	id, err = s.Resolve(name)
+	return s, id, err
 }
 
 // machine replays a run's facts.
