@@ -77,6 +77,28 @@ func TestBudgetOfRun(t *testing.T) {
 	}
 }
 
+// What a step used that an update has begun anew is spent all the same.
+func TestBudgetAfterUpdate(t *testing.T) {
+	w := newWorld(t, ask("a"), ask("b", needs("a")))
+	w.plan.Budget = &pipeline.Budget{USD: 3}
+	stops := w.stops()
+	w.play = costs("1", "10")
+	w.want(w.finish(), "b", dag.OK)
+	u, err := NewUpdate(w.store.records(), []string{"a", "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Plan = "sha256:x"
+	typ, data := u.Record()
+	if err := w.store.Append(t.Context(), typ, data, true); err != nil {
+		t.Fatal(err)
+	}
+	w.want(w.finish(), "b", dag.Cancelled)
+	if len(w.ran) != 3 || len(*stops) != 1 || !strings.Contains((*stops)[0], "$3.0000 spent") {
+		t.Errorf("after %d turns it was stopped for %q", len(w.ran), *stops)
+	}
+}
+
 // A run that was stopped goes on when its budget is raised, and what was spent counts.
 func TestBudgetRaised(t *testing.T) {
 	w := newWorld(t, ask("a", retry(1)), ask("b", needs("a")))
