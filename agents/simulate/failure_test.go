@@ -200,6 +200,9 @@ func TestRefusing(t *testing.T) {
 	if got := ask(verdict); got != no {
 		t.Errorf("elsewhere: %s", got)
 	}
+	if got := finalText(t, Gemini, l.with(EnvScript+"_GEMINI", "text=own").run(Gemini, "p", argv(Gemini)...)); got != "own" {
+		t.Errorf("the script of one agent: %s", got)
+	}
 	l = l.script("no@1")
 	id := sessionOf(t, l.run(Gemini, withSchema("p", verdict), argv(Gemini)...))
 	if got := ask(verdict, "--resume", id); got != yes {

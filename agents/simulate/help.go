@@ -3,7 +3,7 @@ package simulate
 // Help describes the items of FLOW_SIMULATE, for documentation and messages.
 const Help = `FLOW_SIMULATE says what a simulated agent does besides answering: items, separated
 by semicolons or commas. A separator inside a value needs no escape unless an item
-follows it.
+follows it. FLOW_SIMULATE_CLAUDE, _CODEX and _GEMINI go before it, each for that agent.
 
   text=TEXT             answer TEXT
   json=JSON             answer JSON, whatever the schema says

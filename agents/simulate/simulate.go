@@ -31,7 +31,7 @@ const (
 
 // The environment variables that simulated agents read.
 const (
-	EnvScript = "FLOW_SIMULATE"      // what to do; see Help
+	EnvScript = "FLOW_SIMULATE"      // what to do; see Help. With _CLAUDE … behind it, of that agent alone
 	EnvHome   = "FLOW_SIMULATE_HOME" // the directory of the sessions
 	EnvLog    = "FLOW_SIMULATE_LOG"  // a file that gets a line when a turn starts and one when it is completed
 )

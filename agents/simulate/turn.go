@@ -1,11 +1,13 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"flow/agents"
@@ -54,7 +56,8 @@ type voice interface {
 
 // prepare reads the script for a turn whose other fields are set.
 func (t *turn) prepare(v voice) (err error) {
-	if t.script, err = parseScript(t.env(EnvScript)); err != nil {
+	own := t.env(EnvScript + "_" + strings.ToUpper(t.name))
+	if t.script, err = parseScript(cmp.Or(own, t.env(EnvScript))); err != nil {
 		return err
 	}
 	t.stream = &stream{w: t.stdout, pace: t.script.delay, ctx: context.Background()}

@@ -85,6 +85,7 @@ func TestCrash(t *testing.T) {
 
 type crashRun struct {
 	dir, id, pipeline string
+	env               []string // besides that of all
 }
 
 func newCrashRun(t *testing.T, id string) crashRun {
@@ -100,10 +101,11 @@ func (r crashRun) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("flow", args...)
 	cmd.Dir = r.dir
 	cmd.Env = append(os.Environ(), "FLOW_STATE_DIR="+r.state(), "HOME="+r.dir+"-home", "GORACE=atexit_sleep_ms=0", "GITHUB_TOKEN=a-token-of-the-tests",
-		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@localhost", "GIT_CONFIG_GLOBAL=/dev/null")
+		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@localhost", "GIT_CONFIG_GLOBAL=/dev/null", "GOFLAGS=-vet=off")
 	if cache, err := os.UserCacheDir(); err == nil {
 		cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+cache) // for the go command
 	}
+	cmd.Env = append(cmd.Env, r.env...)
 	return cmd
 }
 

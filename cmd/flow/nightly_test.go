@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,17 +26,8 @@ func TestNightly(t *testing.T) {
 	calm.finish(t, "approve", calm.id, "approve")
 	want := calm.nightly(t)
 
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
 	r := seeded(t, "killed")
-	args := []string{"run", nightly, "--simulate", "--run-id", r.id}
-	for range 10 {
-		r.kill(t, time.Duration(random.Int64N(int64(usual))), args...)
-		if r.recorded() {
-			args = []string{"resume", r.id}
-		}
-	}
+	args := r.killOften(t, 10, usual, []string{"run", nightly, "--simulate", "--run-id", r.id}, "resume", r.id)
 	r.untilWaiting(t, args...)
 	r.untilWaiting(t, "resume", r.id) // nobody has answered yet
 	r.kill(t, usual/20, "approve", r.id, "approve")
@@ -43,8 +35,35 @@ func TestNightly(t *testing.T) {
 	if diff := cmp.Diff(want, r.nightly(t)); diff != "" {
 		t.Errorf("the result differs from that of an undisturbed run (-want +got):\n%s", diff)
 	}
+	r.nothingLeft(t)
+}
+
+// killOften kills a run so many times, each at a random moment before most. It returns how
+// the run goes on: by args while there is no record of it, then by resume.
+func (r crashRun) killOften(t *testing.T, times int, most time.Duration, args []string, resume ...string) []string {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range times {
+		r.kill(t, time.Duration(random.Int64N(int64(most))), args...)
+		if r.recorded() {
+			args = resume
+		}
+	}
+	return args
+}
+
+// nothingLeft demands that no process of the run is left, and no lock in the repository.
+func (r crashRun) nothingLeft(t *testing.T) {
+	t.Helper()
 	if left := processesOf(r.id); len(left) > 0 {
 		t.Errorf("processes left: %v", left)
+	}
+	locks, err := filepath.Glob(filepath.Join(r.dir, ".git", "*.lock"))
+	inner, _ := filepath.Glob(filepath.Join(r.dir, ".git", "worktrees", "*", "*.lock"))
+	if locks = append(locks, inner...); err != nil || len(locks) > 0 {
+		t.Errorf("locks left: %v, %v", locks, err)
 	}
 }
 
@@ -75,7 +94,10 @@ func (r crashRun) nightly(t *testing.T) map[string]any {
 	for path, step := range report.Steps {
 		result[path] = step.Status
 	}
-	result["pushed"] = r.git(t, "--git-dir", "../origin", "log", "--format=%s", "nightly")
+	pushed := strings.Split(r.git(t, "--git-dir", "../origin", "log", "--format=%s", "nightly"), "\n")
+	slices.Sort(pushed) // items go on side by side
+	result["pushed"] = strings.ReplaceAll(strings.Join(pushed, "\n"), r.id, "RUN")
+	result["worktrees"] = len(strings.Split(r.git(t, "worktree", "list"), "\n"))
 	result["changes"] = r.git(t, "status", "--porcelain")
 	result["branches"] = fmt.Sprint(len(strings.Fields(r.git(t, "branch", "--list", "flow/*"))))
 	return result
