@@ -30,7 +30,7 @@ type Request struct {
 }
 
 // Create makes the workspace, or goes on with making it. Asked again for the same run
-// and step it gives the same workspace, with whatever was done in it since.
+// and step in the same mode it gives the same workspace, with whatever was done in it since.
 func (g *Git) Create(ctx context.Context, q Request) (*Workspace, error) {
 	w, err := Load(q.RunDir, q.Path, q.Mode)
 	if err != nil {
@@ -56,11 +56,11 @@ func (g *Git) Create(ctx context.Context, q Request) (*Workspace, error) {
 func (g *Git) plan(q Request) (*Workspace, error) {
 	w := &Workspace{
 		Run: q.Run, Path: q.Path, Mode: q.Mode, Repo: resolved(q.Repo), Branch: BranchName(q.Run, q.Path),
-		Dir: filepath.Join(resolved(q.RunDir), treesDir, fileName(q.Path)), Created: q.Now.UTC().Round(0),
+		Dir: filepath.Join(resolved(q.RunDir), treesDir, modeName(q.Path, q.Mode)), Created: q.Now.UTC().Round(0),
 		file: recordFile(q.RunDir, q.Path, q.Mode),
 	}
 	if q.Mode == Merging {
-		w.Branch, w.Dir = "", w.Dir+"=merge"
+		w.Branch = ""
 	}
 	if _, err := os.Lstat(w.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, &Error{Msg: w.Dir + " is there already, and not by flow", Hint: "move it away, then resume the run"}

@@ -221,3 +221,23 @@ func TestCopyEveryFault(t *testing.T) {
 		return w.Base + files(w.Dir) + l.sh(w.Dir, "git --git-dir="+w.GitDir+" --work-tree=. status --porcelain -b")
 	})
 }
+
+// A step that is to work in another mode than before begins anew, and nothing is lost.
+func TestCreateInAnotherMode(t *testing.T) {
+	l := newLab(t)
+	w := l.create("fix")
+	l.writeIn(w.Dir, "n", "work\n")
+	c, err := l.git.Create(t.Context(), Request{RunDir: l.runDir, Run: "r1", Path: "fix", Repo: l.repo, Mode: Copy})
+	l.check(err)
+	if _, err := os.Stat(filepath.Join(c.Dir, "n")); c.Dir == w.Dir || err == nil {
+		t.Errorf("the copy %s is the worktree %s", c.Dir, w.Dir)
+	}
+	for _, mode := range []Mode{Worktree, Copy} {
+		if got, err := Load(l.runDir, "fix", mode); err != nil || got == nil || got.Mode != mode {
+			t.Errorf("%s: %+v, %v", mode, got, err)
+		}
+	}
+	if got := l.sh(w.Dir, "cat n"); got != "work\n" {
+		t.Error(got)
+	}
+}

@@ -36,6 +36,9 @@ func (execRunner) Run(ctx context.Context, c Cmd) (Out, error) {
 		cmd.Stdout = f
 	}
 	err := cmd.Run()
+	if err != nil && ctx.Err() != nil {
+		return Out{}, context.Cause(ctx)
+	}
 	out := Out{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.Bytes(), Stderr: stderr.String()}
 	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 		out.Err = err

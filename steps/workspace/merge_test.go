@@ -300,6 +300,29 @@ func TestMergeKeepsWhatWasResolved(t *testing.T) {
 	}
 }
 
+// A merge that is stopped when a conflict has just been resolved does not have it resolved
+// again.
+func TestMergeStoppedKeepsWhatWasResolved(t *testing.T) {
+	l := newLab(t)
+	q := l.mergeRequest(l.work("fix.0", "sed -i 's/one/1/' a.txt"), l.work("fix.1", "sed -i 's/one/eins/' a.txt"))
+	ctx, stop := context.WithCancel(t.Context())
+	q.Resolve = func(_ context.Context, dir string, _ Conflict) error {
+		l.writeIn(dir, "a.txt", "both\n")
+		stop()
+		return nil
+	}
+	if _, err := l.git.Merge(ctx, q); !errors.Is(err, context.Canceled) {
+		t.Fatalf("the error is %v", err)
+	}
+	q.Resolve = func(context.Context, string, Conflict) error { return errors.New("asked again") }
+	_, err := l.git.Merge(t.Context(), q)
+	l.check(err)
+	if got := l.sh(l.repo, "cat a.txt"); got != "both\n" {
+		t.Error(got)
+	}
+	l.leftNothing()
+}
+
 func TestMergeEveryFault(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ before, second, between string }{

@@ -96,12 +96,17 @@ func fileName(path string) string {
 	return fmt.Sprintf("%s=%x", path[:keep], sum[:8])
 }
 
-func recordFile(runDir, path string, mode Mode) string {
-	name := fileName(path)
-	if mode == Merging {
-		name += "=merge"
+// modeName is the name of a step's workspace. Each mode has one of its own: a step that an
+// update puts into another mode begins there anew.
+func modeName(path string, mode Mode) string {
+	if mode == Worktree {
+		return fileName(path)
 	}
-	return filepath.Join(runDir, recordsDir, name+recordExt)
+	return fileName(path) + "=" + string(mode)
+}
+
+func recordFile(runDir, path string, mode Mode) string {
+	return filepath.Join(runDir, recordsDir, modeName(path, mode)+recordExt)
 }
 
 // Load returns the record of a step's workspace, nil if it has none. Merging asks for

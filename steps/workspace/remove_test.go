@@ -37,7 +37,7 @@ func TestRemoveLosesNothing(t *testing.T) {
 		"a copy":                               {mode: Copy, state: Clean},
 		"a copy, changed":                      {mode: Copy, work: "echo x > n", state: Changed, lost: "not committed: n"},
 		"a copy, committed":                    {mode: Copy, work: "echo x > n", commit: true, state: Changed, lost: "in this copy only"},
-		"a copy, removed":                      {mode: Copy, after: "rm -r ../state/r1/worktrees/fix", state: Gone},
+		"a copy, removed":                      {mode: Copy, after: "rm -r ../state/r1/worktrees/fix=copy", state: Gone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
