@@ -51,6 +51,7 @@ outputs:
 // ends. The result is that of a run that nothing happened to, no agent finished
 // its task twice, every step stayed in its native session, and nothing is left.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	calm := newCrashRun(t, "calm")
 	began := time.Now()
 	calm.finish(t, "run", calm.pipeline, "--simulate", "--run-id", calm.id)
@@ -76,7 +77,7 @@ func TestCrash(t *testing.T) {
 			}
 			r.checkSessions(t)
 			r.finish(t, "resume", r.id)
-			if left := processesOf(r.id); len(left) > 0 {
+			if left := processesOf(r.id, r.home()); len(left) > 0 {
 				t.Errorf("processes left: %v", left)
 			}
 		})
@@ -100,7 +101,7 @@ func newCrashRun(t *testing.T, id string) crashRun {
 func (r crashRun) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("flow", args...)
 	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "FLOW_STATE_DIR="+r.state(), "HOME="+r.dir+"-home", "GORACE=atexit_sleep_ms=0", "GITHUB_TOKEN=a-token-of-the-tests",
+	cmd.Env = append(os.Environ(), "FLOW_STATE_DIR="+r.state(), "HOME="+r.home(), "GORACE=atexit_sleep_ms=0", "GITHUB_TOKEN=a-token-of-the-tests",
 		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@localhost", "GIT_CONFIG_GLOBAL=/dev/null", "GOFLAGS=-vet=off")
 	if cache, err := os.UserCacheDir(); err == nil {
 		cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+cache) // for the go command
@@ -108,6 +109,8 @@ func (r crashRun) command(args ...string) *exec.Cmd {
 	cmd.Env = append(cmd.Env, r.env...)
 	return cmd
 }
+
+func (r crashRun) home() string { return r.dir + "-home" }
 
 // state is beside the directory that the run works in.
 func (r crashRun) state() string { return r.dir + "-state" }
@@ -198,6 +201,7 @@ func (r crashRun) checkSessions(t *testing.T) {
 // TestTwoResumes starts many resumes of one run at once: exactly one goes on, the
 // others say that the run is held.
 func TestTwoResumes(t *testing.T) {
+	t.Parallel()
 	r := newCrashRun(t, "held")
 	const pipeline = "steps:\n  wait: {run: 'test -e ready || exit 1; echo ran >> ran; while ! test -e go; do sleep 0.01; done'}\n"
 	if err := os.WriteFile(filepath.Join(r.dir, r.pipeline), []byte(pipeline), 0o600); err != nil {

@@ -13,12 +13,14 @@ import (
 // TestExamples runs every example with simulated agents, in a small repository, with every
 // question answered beforehand.
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob(filepath.Join("..", "..", "examples", "pipelines", "*.yaml"))
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d examples (%v)", len(files), err)
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
 			r := seeded(t, "example")
 			out, err := r.command("run", absolute(t, file), "--simulate", "--yes", "--run-id", r.id, "-o", "json").Output()
 			if err != nil {
@@ -40,6 +42,7 @@ func TestExamples(t *testing.T) {
 
 // TestFirstExample runs what the README shows first in a directory with nothing in it.
 func TestFirstExample(t *testing.T) {
+	t.Parallel()
 	r := crashRun{dir: t.TempDir(), id: "first"}
 	r.finish(t, "run", absolute(t, filepath.Join("..", "..", "examples", "pipelines", "analyze-edit-review.yaml")), "--simulate", "--run-id", r.id)
 }
@@ -110,6 +113,7 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
 // TestPagesAreValid validates the whole pipelines and the profiles that the README and the pages
 // for users show.
 func TestPagesAreValid(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)

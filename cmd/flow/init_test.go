@@ -10,9 +10,11 @@ import (
 // TestStarters writes every starter for every agent, demands that it is valid without a
 // warning, and runs it with simulated agents in a new git repository.
 func TestStarters(t *testing.T) {
+	t.Parallel()
 	for _, kind := range starterKinds() {
 		for _, agent := range []string{"claude", "codex", "gemini"} {
 			t.Run(kind.name+"/"+agent, func(t *testing.T) {
+				t.Parallel()
 				r := crashRun{dir: t.TempDir(), id: "starter"}
 				for _, args := range [][]string{
 					{"init", "-q"}, {"config", "user.name", "a"}, {"config", "user.email", "a@example.com"}, {"commit", "-q", "--allow-empty", "-m", "begin"},

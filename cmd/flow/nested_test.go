@@ -51,6 +51,7 @@ outputs: {said: "{{ .steps.note.text }}"}
 // rounds, races and votes. It ends as an undisturbed one does, no agent has finished its
 // task twice, and nothing is left.
 func TestCrashOfNested(t *testing.T) {
+	t.Parallel()
 	calm := newNestedRun(t, "nested-calm")
 	began := time.Now()
 	calm.finish(t, "run", calm.pipeline, "--simulate", "--run-id", calm.id)

@@ -18,6 +18,7 @@ import (
 // merge, a question, a push. It is killed ten times at random moments, waits for a
 // person, and ends as if nothing had happened.
 func TestNightly(t *testing.T) {
+	t.Parallel()
 	nightly := absolute(t, filepath.Join("..", "..", "examples", "pipelines", "nightly-maintenance.yaml"))
 	calm := seeded(t, "calm")
 	began := time.Now()
@@ -57,7 +58,7 @@ func (r crashRun) killOften(t *testing.T, times int, most time.Duration, args []
 // nothingLeft demands that no process of the run is left, and no lock in the repository.
 func (r crashRun) nothingLeft(t *testing.T) {
 	t.Helper()
-	if left := processesOf(r.id); len(left) > 0 {
+	if left := processesOf(r.id, r.home()); len(left) > 0 {
 		t.Errorf("processes left: %v", left)
 	}
 	locks, err := filepath.Glob(filepath.Join(r.dir, ".git", "*.lock"))

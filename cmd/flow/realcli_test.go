@@ -210,7 +210,7 @@ func checkNumbers(t *testing.T, events []happened) {
 func checkNothingLeft(t *testing.T, l *lab) {
 	t.Helper()
 	var left []string
-	if !eventually(func() bool { left = processesOf(l.run); return len(left) == 0 }) {
+	if !eventually(func() bool { left = processesOf(l.run, filepath.Join(l.dir, "home")); return len(left) == 0 }) {
 		t.Errorf("processes left: %v", left)
 	}
 }

@@ -18,6 +18,7 @@ import (
 // and once in conflict, which an agent resolves. Each item stays in the native session that
 // it began with, and what was merged is what its rounds have made.
 func TestNightlyInRounds(t *testing.T) {
+	t.Parallel()
 	const unmark = `sed -i -E '/^(<{7}|[|]{7}|={7}|>{7})/d' README.md` // what resolves a conflict
 	for kind, c := range map[string]struct {
 		edit, files string

@@ -146,18 +146,21 @@ func eventually(condition func() bool) bool {
 // nochild demands that no process of a run is left: nochild RUN
 func noChildCommand(ts *testscript.TestScript, _ bool, args []string) {
 	var left []string
-	if !eventually(func() bool { left = processesOf(args[0]); return len(left) == 0 }) {
+	if !eventually(func() bool { left = processesOf(args[0], ts.Getenv("HOME")); return len(left) == 0 }) {
 		ts.Fatalf("processes left: %v", left)
 	}
 }
 
-// processesOf lists the live processes that carry the run's id.
-func processesOf(run string) []string {
+// processesOf lists the live processes that carry the run's id, but for those of another home
+// directory: other tests on the machine may have runs of the same id.
+func processesOf(run, home string) []string {
 	var found []string
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		env, err := os.ReadFile(file)
-		if err == nil && strings.Contains("\x00"+string(env), "\x00FLOW_RUN_ID="+run+"\x00") {
+		vars := "\x00" + string(env)
+		elsewhere := strings.Contains(vars, "\x00HOME=") && !strings.Contains(vars, "\x00HOME="+home+"\x00")
+		if err == nil && !elsewhere && strings.Contains(vars, "\x00FLOW_RUN_ID="+run+"\x00") {
 			found = append(found, filepath.Base(filepath.Dir(file)))
 		}
 	}
