@@ -8,28 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"flow/agents/proc"
+	"flow/steps/internal/inmemory"
 )
 
 func TestMain(m *testing.M) {
 	proc.GuardianMain()
-	inMemory()
+	inmemory.TempFiles()
 	os.Exit(m.Run())
-}
-
-// inMemory has temporary files in memory, where there is a place for that: repositories
-// come and go by the hundred here, which most disks are slow at.
-func inMemory() {
-	const dir, enough = "/dev/shm", 512 << 20
-	var fs unix.Statfs_t
-	if os.Getenv("TMPDIR") != "" || unix.Statfs(dir, &fs) != nil || unix.Access(dir, unix.W_OK) != nil {
-		return
-	}
-	if fs.Flags&unix.ST_NOEXEC == 0 && fs.Bavail*uint64(fs.Bsize) > enough {
-		_ = os.Setenv("TMPDIR", dir) // of no consequence if it fails
-	}
 }
 
 func TestProcesses(t *testing.T) {
