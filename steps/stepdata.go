@@ -2,6 +2,8 @@ package steps
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,10 +26,11 @@ func (x *Executor) stepFields(in dag.Input) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := map[string]any{
-		"status": string(in.Status), "error": r.Error,
-		"duration": (time.Duration(r.DurationMS) * time.Millisecond).String(),
+	took, err := worked(in)
+	if err != nil {
+		return nil, err
 	}
+	d := map[string]any{"status": string(in.Status), "error": r.Error, "duration": took.String()}
 	if in.Rounds > 0 {
 		d["iterations"] = in.Rounds
 	}
@@ -45,6 +48,24 @@ func (x *Executor) stepFields(in dag.Input) (map[string]any, error) {
 		}
 	}
 	return d, x.resultFields(d, r)
+}
+
+// worked is how long a step took, or, where that is not known of the step itself, all
+// that is in it together.
+func worked(in dag.Input) (time.Duration, error) {
+	r, err := DecodeResult(in.Result)
+	took := time.Duration(r.DurationMS) * time.Millisecond
+	if err != nil || took > 0 {
+		return took, err
+	}
+	for _, inner := range slices.Concat(in.Items, slices.Collect(maps.Values(in.Steps))) {
+		more, err := worked(inner)
+		if err != nil {
+			return 0, err
+		}
+		took += more
+	}
+	return took, nil
 }
 
 // itemsData are the items of a `foreach`, or the candidates of a contest, in order.
