@@ -25,7 +25,7 @@ type editor struct {
 	ended       chan error
 }
 
-const uri = "file:///work/review.yaml"
+const uri = "file:///project/review.yaml"
 
 // edit starts a server. Documents are checked as soon as the typing stops for delay.
 func edit(t *testing.T, delay time.Duration) *editor {
@@ -289,7 +289,7 @@ func TestDefine(t *testing.T) {
 	e.open(text)
 	var l location
 	e.call("textDocument/definition", positionParams{document{URI: uri}, at}, &l)
-	if l.URI != "file:///work/prompts/a%20b.md" {
+	if l.URI != "file:///project/prompts/a%20b.md" {
 		t.Errorf("the file is %s", l.URI)
 	}
 }
