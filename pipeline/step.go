@@ -215,17 +215,35 @@ func (l *loader) modifier(nd *node, k entry) bool {
 	return true
 }
 
+// kindsWith are the kinds of steps that a key is for, nil for all.
+func kindsWith(key string) []Kind {
+	switch key {
+	case "agent":
+		return []Kind{KindPrompt, KindMerge}
+	case "session", "check", "sandbox", "permissions", "cache":
+		return []Kind{KindPrompt}
+	case "shell":
+		return []Kind{KindRun}
+	case "output":
+		return []Kind{KindPrompt, KindRun, KindAsk}
+	case "retry", "idle-timeout":
+		return []Kind{KindPrompt, KindRun, KindMerge}
+	case "timeout":
+		return []Kind{KindPrompt, KindRun, KindAsk, KindMerge}
+	case "artifacts":
+		return []Kind{KindPrompt, KindRun}
+	case "budget":
+		return []Kind{KindPrompt, KindGroup, KindCall, KindMerge}
+	case "allow-raw":
+		return []Kind{KindRun, KindPrompt, KindGroup, KindCall}
+	}
+	return nil
+}
+
 // fits refuses keys that another kind of step has.
 func (l *loader) fits(nd *node, entries []entry) {
-	kinds := map[string][]Kind{
-		"agent": {KindPrompt, KindMerge}, "session": {KindPrompt}, "shell": {KindRun},
-		"output": {KindPrompt, KindRun, KindAsk}, "retry": {KindPrompt, KindRun, KindMerge},
-		"timeout": {KindPrompt, KindRun, KindAsk, KindMerge}, "idle-timeout": {KindPrompt, KindRun, KindMerge},
-		"check": {KindPrompt}, "sandbox": {KindPrompt}, "permissions": {KindPrompt}, "cache": {KindPrompt}, "artifacts": {KindPrompt, KindRun},
-		"budget": {KindPrompt, KindGroup, KindCall, KindMerge}, "allow-raw": {KindRun, KindPrompt, KindGroup, KindCall},
-	}
 	for _, k := range entries {
-		want := kinds[k.key]
+		want := kindsWith(k.key)
 		if want == nil || nd.step.Kind == "" || slices.Contains(want, nd.step.Kind) {
 			continue
 		}
