@@ -199,11 +199,14 @@ func (r *Repo) dropWorktree(ctx context.Context, w *Workspace) error {
 }
 
 func (r *Repo) forgetWorktree(ctx context.Context, w *Workspace) error {
-	// Twice --force: it is locked. It may also be unknown, which is just as well.
-	if _, err := r.run(ctx, call{args: []string{"worktree", "remove", "--force", "--force", "--", w.Dir}}); err != nil {
+	// First the files: git refuses to remove a worktree that a killed git has left without
+	// its .git, but not one that is not there.
+	if err := removeTree(w.Dir); err != nil {
 		return err
 	}
-	return removeTree(w.Dir)
+	// Twice --force: it is locked. It may also be unknown, which is just as well.
+	_, err := r.run(ctx, call{args: []string{"worktree", "remove", "--force", "--force", "--", w.Dir}})
+	return err
 }
 
 // alone calls fn while no other flow makes or removes worktrees of the repository: git

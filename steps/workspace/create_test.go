@@ -241,3 +241,30 @@ func TestCreateInAnotherMode(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A git that was killed while it made or removed a worktree leaves any part of it.
+func TestPartsOfWorktree(t *testing.T) {
+	t.Parallel()
+	for name, damage := range map[string]string{
+		"all of it":         "true",
+		"no .git":           `rm "$1/.git"`,
+		"no files":          `rm -rf "$1" && mkdir "$1"`,
+		"no directory":      `rm -rf "$1"`,
+		"nothing git knows": `rm -rf "$(git rev-parse --git-common-dir)/worktrees/fix.0"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			w := l.create("fix.0")
+			r := l.open(l.repo)
+			l.sh(l.repo, "set -- '"+w.Dir+"'; "+damage)
+			l.check(r.addWorktree(t.Context(), w))
+			l.sh(w.Dir, "test -z \"$(git status --porcelain)\" && test -f a.txt")
+			l.sh(l.repo, "set -- '"+w.Dir+"'; "+damage)
+			l.check(r.dropWorktree(t.Context(), w))
+			if left := l.sh(l.repo, "git worktree list --porcelain | grep -c ^worktree"); strings.TrimSpace(left) != "1" {
+				t.Errorf("%s worktrees are left", left)
+			}
+		})
+	}
+}
