@@ -23,7 +23,8 @@ type Adapter interface {
 	// the agent cannot honour is refused with a *Problem of CauseConfig that says
 	// which agents can, never approximated.
 	Command(Request) (Command, error)
-	// Dialog returns a new protocol machine for the process that Command(r) starts.
+	// Dialog returns a new protocol machine for the process that Command(r) starts: a
+	// Conversation if the command Talks.
 	Dialog(r Request) Dialog
 }
 
@@ -51,6 +52,8 @@ type Request struct {
 	Model   string  `json:"model,omitempty"` // "" leaves the choice to the agent
 	Session Session `json:"session"`         // the native session to begin, continue or branch
 	Dir     string  `json:"dir"`             // absolute working directory
+	// Transport names the protocol, one of Info.Transports; "" is the first of them.
+	Transport string `json:"transport,omitempty"`
 
 	Schema json.RawMessage `json:"schema,omitempty"` // JSON Schema of the answer, or nil
 
@@ -142,8 +145,11 @@ const (
 
 // Info describes an agent to people and to the planner.
 type Info struct {
-	Name         string   // "claude", as in `use: claude`
-	Title        string   // "Claude Code"
+	Name  string // "claude", as in `use: claude`
+	Title string // "Claude Code"
+	// Transports are the protocols it speaks, as a profile's `transport` names them. The
+	// first is the one-way one where there is one.
+	Transports   []string
 	Executable   string   // looked up on PATH unless the profile names a command
 	Install      string   // what to do when it is missing, one line
 	Login        string   // what to do when it is not logged in, one line
@@ -172,7 +178,9 @@ type Command struct {
 	Args  []string // the arguments; the executable is the caller's choice
 	Env   []string // NAME=value, in addition to what the caller passes on
 	Dir   string
-	Stdin string // the whole of standard input
+	Stdin string // the whole of standard input, or, when it Talks, the prompt for the record
+	// Talks says that Dialog returns a Conversation: standard input is its own.
+	Talks bool
 	Files []File // to be written before the start
 	// Prepare, when not nil, changes files that the agent keeps, before the start.
 	Prepare *Preparation
@@ -221,6 +229,7 @@ const (
 	IntentTimeout Intent = "timeout"   // the step's timeout ran out
 	IntentIdle    Intent = "idle"      // the step's idle-timeout ran out
 	IntentPolicy  Intent = "policy"    // a tool call broke the policy
+	IntentDone    Intent = "done"      // its turn had ended, but the process went on
 )
 
 // Reason is how a session ended.

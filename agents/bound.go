@@ -25,6 +25,9 @@ func (e Event) Bounded(limit int) Event {
 	case ToolCompleted:
 		b.Error, b.Result = cut(b.Error, limit), cutJSON(b.Result, limit)
 		e.Body = b
+	case PermissionRequested:
+		b.Target, b.Arguments, b.Reason = cut(b.Target, limit), cutJSON(b.Arguments, limit), cut(b.Reason, limit)
+		e.Body = b
 	case FileChanged:
 		b.Diff = cut(b.Diff, limit)
 		e.Body = b

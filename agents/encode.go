@@ -170,7 +170,11 @@ func (x PermissionRequested) appendFields(b []byte) []byte {
 	b = field(b, "nativeName", x.NativeName)
 	b = optional(b, "target", x.Target)
 	b = field(b, "risk", string(x.Risk))
-	return raw(b, "arguments", x.Arguments)
+	b = raw(b, "arguments", x.Arguments)
+	if x.Preliminary {
+		b = boolean(b, "preliminary", true)
+	}
+	return optional(b, "reason", x.Reason)
 }
 
 func (x PermissionDecided) appendFields(b []byte) []byte {
@@ -178,7 +182,9 @@ func (x PermissionDecided) appendFields(b []byte) []byte {
 	b = optional(b, "toolId", x.ToolID)
 	b = field(b, "decision", x.Decision)
 	b = field(b, "by", x.By)
-	return optional(b, "message", x.Message)
+	b = optional(b, "message", x.Message)
+	b = optional(b, "rule", x.Rule)
+	return optional(b, "where", x.Where)
 }
 
 func (x Subagent) appendFields(b []byte) []byte {

@@ -142,15 +142,19 @@ type (
 		Used     float64    `json:"used,omitempty"` // 0 to 1
 	}
 
-	// PermissionRequested is a tool call that waits for a decision.
+	// PermissionRequested is a tool call that waits for a decision. A preliminary one is
+	// made before every call: where the verdict leaves it open, the agent decides by its own
+	// rules, and asks again if these want that.
 	PermissionRequested struct {
-		RequestID  string          `json:"requestId"`
-		ToolID     string          `json:"toolId,omitempty"`
-		ToolName   Tool            `json:"toolName"`
-		NativeName string          `json:"nativeName"`
-		Target     string          `json:"target,omitempty"`
-		Risk       Risk            `json:"risk"`
-		Arguments  json.RawMessage `json:"arguments,omitempty"`
+		RequestID   string          `json:"requestId"`
+		ToolID      string          `json:"toolId,omitempty"`
+		ToolName    Tool            `json:"toolName"`
+		NativeName  string          `json:"nativeName"`
+		Target      string          `json:"target,omitempty"`
+		Risk        Risk            `json:"risk"`
+		Arguments   json.RawMessage `json:"arguments,omitempty"`
+		Preliminary bool            `json:"preliminary,omitempty"`
+		Reason      string          `json:"reason,omitempty"` // why the agent asks, in its words
 	}
 
 	// PermissionDecided is the decision, whoever took it.
@@ -160,6 +164,8 @@ type (
 		Decision  string `json:"decision"` // "allow" or "deny"
 		By        string `json:"by"`       // "agent", "policy", "person", "default"
 		Message   string `json:"message,omitempty"`
+		Rule      string `json:"rule,omitempty"`  // that decided, as it is written
+		Where     string `json:"where,omitempty"` // where it stands, as file:line:col
 	}
 
 	// Subagent is news of an agent that the agent started.
