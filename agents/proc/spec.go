@@ -31,6 +31,8 @@ type Spec struct {
 	// Stdin, Stdout and Stderr are files; "" is /dev/null. The output files are
 	// created with mode 0600, or appended to.
 	Stdin, Stdout, Stderr string
+	// Input, if set, is standard input instead of a file.
+	Input *Input
 	// Ladder is how the process is asked to end once the context is done; nil is
 	// INT, 10 s, TERM, 5 s. After the last rung the whole tree is killed.
 	Ladder []Rung

@@ -116,6 +116,14 @@ func (s *Supervisor) Run(ctx context.Context, spec Spec, sink Sink) (Result, err
 	if err != nil {
 		return Result{Code: -1, Err: err}, nil
 	}
+	if spec.Input != nil {
+		p, err := spec.Input.open()
+		if err != nil {
+			return Result{Code: -1, Err: err}, nil
+		}
+		defer p.close()
+		m.Stdin = p.path()
+	}
 	for pause := firstPause; ; pause *= 2 {
 		if err := context.Cause(ctx); err != nil {
 			return Result{Code: -1, Err: fmt.Errorf("not started: %w", err)}, nil
