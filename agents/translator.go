@@ -47,6 +47,14 @@ func (t *Translator) Stdout(line []byte, native Native) {
 	t.send(t.dialog.Line(line), &native)
 }
 
+// Sent translates one line that another client wrote to the agent, found at native. The
+// dialog must be a Conversation.
+func (t *Translator) Sent(line []byte, native Native) {
+	if c, ok := t.dialog.(Conversation); ok {
+		t.send(c.Sent(line), &native)
+	}
+}
+
 // Oversized reports a line of which only the beginning, line, was kept.
 func (t *Translator) Oversized(line []byte, native Native) {
 	t.send([]Event{{Body: Malformed{

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,8 +37,8 @@ func (a *app) translateCommand() *cobra.Command {
 		Args:    noArguments,
 		RunE:    func(*cobra.Command, []string) error { return a.translate(f) },
 	}
-	cmd.Flags().StringVar(&f.agent, "agent", "", "claude, codex or gemini (required)")
-	cmd.Flags().StringVar(&f.transport, "transport", "", "the protocol, where an agent has several")
+	cmd.Flags().StringVar(&f.agent, "agent", "", agentNames()+" (required)")
+	cmd.Flags().StringVar(&f.transport, "transport", "", "the protocol, where an agent has several; a two-way one wants lines {\"dir\": \"in\", \"msg\": …}")
 	cmd.Flags().IntVar(&f.exit, "exit", 0, "exit status of the process")
 	cmd.Flags().StringVar(&f.signal, "signal", "", "signal that killed the process, name or number")
 	cmd.Flags().StringVar(&f.stderr, "stderr", "", "file with what the process printed on standard error")
@@ -57,14 +59,19 @@ func (a *app) translate(f translateFlags) error {
 		buf    []byte
 		broken error
 	)
-	tr := agents.NewTranslator(adapter.Dialog(agents.Request{}), agents.Envelope{Agent: f.agent}, a.now,
+	dialog := adapter.Dialog(agents.Request{Transport: f.transport})
+	tr := agents.NewTranslator(dialog, agents.Envelope{Agent: f.agent}, a.now,
 		func(e agents.Event) {
 			buf = append(e.AppendJSON(buf[:0]), '\n')
 			if _, err := out.Write(buf); err != nil && broken == nil {
 				broken = err
 			}
 		})
-	if err := eachLine(a.stdin, maxLine, tr.Stdout, tr.Oversized); err != nil {
+	line := tr.Stdout
+	if _, ok := dialog.(agents.Conversation); ok {
+		line = recorded(tr)
+	}
+	if err := eachLine(a.stdin, maxLine, line, tr.Oversized); err != nil {
 		return fmt.Errorf("standard input: %w", err)
 	}
 	if err := eachLine(strings.NewReader(exit.Stderr), maxLine, tr.Stderr, tr.Stderr); err != nil {
@@ -77,17 +84,28 @@ func (a *app) translate(f translateFlags) error {
 func translator(f translateFlags) (agents.Adapter, error) {
 	adapter, ok := adapters()[f.agent]
 	switch {
-	case f.transport != "" || f.agent == "acp":
-		return nil, usageError{fmt.Errorf("two-way protocols (app-server, ACP) are not spoken by this version of flow")}
 	case f.agent == "":
-		return nil, usageError{errors.New("which agent? hint: --agent claude, codex or gemini")}
+		return nil, usageError{fmt.Errorf("which agent?\nhint: --agent %s", agentNames())}
 	case !ok:
-		return nil, usageError{fmt.Errorf("agent %q is unknown\nhint: claude, codex or gemini", f.agent)}
+		return nil, usageError{fmt.Errorf("agent %q is unknown\nhint: %s", f.agent, agentNames())}
+	case f.transport != "" && !slices.Contains(adapter.Info().Transports, f.transport):
+		return nil, usageError{fmt.Errorf("agent %s has no transport %q\nhint: %s", f.agent, f.transport, orNames(adapter.Info().Transports))}
 	}
 	return adapter, nil
 }
 
 // end is the process's end as the flags tell it.
+// agentNames lists the agents that flow speaks to, for people.
+func agentNames() string { return orNames(slices.Sorted(maps.Keys(adapters()))) }
+
+func orNames(names []string) string {
+	last := len(names) - 1
+	if last < 1 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
 func (f translateFlags) end() (agents.Exit, error) {
 	exit := agents.Exit{Code: f.exit}
 	if f.signal != "" {
