@@ -88,8 +88,17 @@ func (g *guard) ran(id string) {
 
 // judge judges a call by what it names and, where that is a file, by where symbolic
 // links lead.
-func (g *guard) judge(c policy.Call) policy.Decision {
-	d := g.policy.Judge(c)
+func (g *guard) judge(c policy.Call) policy.Decision { return g.linked(c, g.policy.Judge) }
+
+// decide decides on a call that the agent asks about: as judge does, and where no rule
+// speaks of it by the approval mode.
+func (g *guard) decide(c policy.Call) policy.Decision {
+	return g.linked(c, func(c policy.Call) policy.Decision { return g.policy.Decide(c, g.request.Approval) })
+}
+
+// linked judges a call by what it names and by where that leads.
+func (g *guard) linked(c policy.Call, judge func(policy.Call) policy.Decision) policy.Decision {
+	d := judge(c)
 	switch c.Tool {
 	case agents.ToolReadFile, agents.ToolWriteFile, agents.ToolEditFile:
 	default:
@@ -99,7 +108,7 @@ func (g *guard) judge(c policy.Call) policy.Decision {
 	if !ok {
 		return d
 	}
-	there := g.policy.Judge(policy.Call{Tool: c.Tool, Target: led})
+	there := judge(policy.Call{Tool: c.Tool, Target: led})
 	if there.Effect == policy.Deny || there.Effect == policy.Ask && d.Effect != policy.Deny {
 		there.Why += ", where " + c.Target + " leads"
 		return there

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 
 	"flow/agents"
+	"flow/agents/policy"
 	"flow/agents/proc"
 	"flow/pipeline"
 	"flow/pipeline/dag"
@@ -137,6 +138,20 @@ func TestRealPath(t *testing.T) {
 		got, elsewhere := realPath(dir, path)
 		if elsewhere != (want != "") || elsewhere && got != want {
 			t.Errorf("%q leads to %q (%t), want %q", path, got, elsewhere, want)
+		}
+	}
+}
+
+// What an agent asks about is decided by where a path leads as well.
+func TestGuardDecides(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Symlink("/etc", filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	g := newGuard(fakeAgent{}, agents.Request{Dir: dir}, "")
+	for path, want := range map[string]policy.Effect{"a": policy.Allow, "link/a": policy.Deny, "/etc/a": policy.Deny} {
+		if d := g.decide(policy.Call{Tool: agents.ToolEditFile, Target: path}); d.Effect != want {
+			t.Errorf("%s: %+v", path, d)
 		}
 	}
 }

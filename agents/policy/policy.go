@@ -46,6 +46,7 @@ type Decision struct {
 	Effect Effect
 	Rule   *agents.Rule // that decided; nil when none did
 	Why    string       // what the decision is about, for people
+	Risk   agents.Risk  // of the call, whatever was decided
 }
 
 // A Policy is rules made ready to judge. It may be used concurrently.
@@ -53,6 +54,8 @@ type Policy struct {
 	rules    []rule
 	fallback Effect
 	dir      string
+	protects []protection
+	further  bool // it protects more than every policy does
 }
 
 // A rule is an agents.Rule with its pattern understood.
@@ -64,21 +67,29 @@ type rule struct {
 
 // New returns the policy of rules. fallback is the effect of a call that no rule is
 // about. dir is the absolute directory that the agent works in: paths of rules and of
-// calls are relative to it.
-func New(rules []agents.Rule, fallback, dir string) *Policy {
-	p := &Policy{fallback: Effect(fallback), dir: filepath.Clean(dir)}
+// calls are relative to it. Besides what every policy protects (see Protected) it
+// protects the files that the globs of protect match, with all that is below them.
+func New(rules []agents.Rule, fallback, dir string, protect ...string) *Policy {
+	p := &Policy{fallback: Effect(fallback), dir: filepath.Clean(dir), protects: protections(protect), further: len(protect) > 0}
 	for _, r := range rules {
 		p.rules = append(p.rules, rule{Rule: r, effect: Effect(r.Effect), match: matcher(r)})
 	}
 	return p
 }
 
-// Empty reports whether the policy says nothing of any call.
-func (p *Policy) Empty() bool { return len(p.rules) == 0 && p.fallback == Unruled }
+// Empty reports whether nobody has given the policy anything to say.
+func (p *Policy) Empty() bool { return len(p.rules) == 0 && p.fallback == Unruled && !p.further }
 
-// Judge says what is to become of a call. Of a call of several parts (a script, a patch
-// of several files) the part that is judged hardest decides.
+// Judge says what is to become of a call by the rules, the default and what is
+// protected. Of a call of several parts (a script, a patch of several files) the part
+// that is judged hardest decides.
 func (p *Policy) Judge(c Call) Decision {
+	d := p.judge(c)
+	d.Risk = p.Risk(c)
+	return d
+}
+
+func (p *Policy) judge(c Call) Decision {
 	if harmless(c) {
 		return Decision{Effect: Allow, Why: "it touches nothing"}
 	}

@@ -22,9 +22,29 @@ const (
 func (p *Policy) script(src string) Decision { return p.nested(src, 0) }
 
 func (p *Policy) nested(src string, depth int) Decision {
-	if unconditional := p.anyCommand(); unconditional != nil {
+	unconditional := p.anyCommand()
+	switch {
+	case unconditional == nil:
+		return p.scan(src, depth)
+	case unconditional.Effect != Allow:
 		return *unconditional
 	}
+	if d := p.open().scan(src, depth); d.Effect != Allow {
+		return d
+	}
+	return *unconditional
+}
+
+// open is p where it allows every command: only what is protected is still asked about.
+func (p *Policy) open() *Policy {
+	open := *p
+	open.fallback = Allow
+	open.rules = slices.DeleteFunc(slices.Clone(p.rules), func(r rule) bool { return r.effect != Allow })
+	return &open
+}
+
+// scan judges the parts of a script, each by itself.
+func (p *Policy) scan(src string, depth int) Decision {
 	if depth > maxNesting || len(src) > maxScript {
 		return p.opaque(src[:min(len(src), 200)], "which is too long or too deep to be followed")
 	}
@@ -117,8 +137,11 @@ func (s *scan) command(c command) {
 		s.add(Decision{Effect: Allow, Why: "shell " + c.text()})
 		return
 	}
-	whole := s.p.simple(c)
 	w := unwrap(c)
+	whole := s.p.simple(c)
+	if w.kind == plain || w.kind == hidden || c.name() == "find" {
+		whole = s.p.shielded(whole, c)
+	}
 	if w.kind == plain || whole.Effect == Deny && whole.Rule != nil {
 		s.add(whole)
 		return
@@ -185,6 +208,23 @@ func (p *Policy) simple(c command) Decision {
 	return d
 }
 
+// shielded turns a decision that lets a command write what is protected into one that
+// asks, unless a rule that allows the command names it.
+func (p *Policy) shielded(d Decision, c command) Decision {
+	if d.Effect.weight() >= Ask.weight() {
+		return d
+	}
+	named := func(found *protection) bool {
+		return slices.ContainsFunc(p.rules, func(r rule) bool {
+			return r.effect == Allow && r.match != nil && about(r, "shell") && r.match(c.text()) && strings.Contains(fold(r.Pattern), found.text)
+		})
+	}
+	if file := p.touches(c, named); file != "" {
+		return Decision{Effect: Ask, Why: "shell " + c.text() + ", which may write " + file + ": it is protected"}
+	}
+	return d
+}
+
 // mayBeForbidden reports whether words that are not known before the script runs could
 // make of c what a rule about the shell forbids.
 func (p *Policy) mayBeForbidden(c command) bool {
@@ -211,7 +251,7 @@ func (p *Policy) neutral(c command) bool {
 		return true
 	case "cd":
 		_, inside := p.resolve(c.argument(1))
-		return len(c.words) == 2 && inside
+		return len(c.words) == 2 && inside && p.protected(c.argument(1)) == nil
 	}
 	return false
 }

@@ -67,20 +67,21 @@ func (p *Policy) path(tool, path string) Decision {
 	if path == "" {
 		return p.unknown(tool, path, "a file that the call does not name")
 	}
+	d := p.decide(tool, path, func(r rule) bool { return r.match == nil || p.reaches(r, path) })
+	return p.guarded(d, tool, path)
+}
+
+// reaches reports whether the pattern of a rule matches a path.
+func (p *Policy) reaches(r rule, path string) bool {
 	name, inside := p.resolve(path)
-	return p.decide(tool, path, func(r rule) bool {
-		if r.match == nil {
-			return true
-		}
-		anywhere := r.effect != Allow && strings.HasPrefix(r.Pattern, "**/") // what is forbidden in any directory
-		switch {
-		case inside && r.match(name):
-			return true
-		case inside:
-			return r.match(p.absolute(name))
-		}
-		return r.match(name) || anywhere && r.match(strings.TrimLeft(name, "~/"))
-	})
+	anywhere := r.effect != Allow && strings.HasPrefix(r.Pattern, "**/") // what is forbidden in any directory
+	switch {
+	case inside && r.match(name):
+		return true
+	case inside:
+		return r.match(p.absolute(name))
+	}
+	return r.match(name) || anywhere && r.match(strings.TrimLeft(name, "~/"))
 }
 
 // unknown is the decision on a file whose name is not known. It is asked wherever a rule
@@ -91,11 +92,14 @@ func (p *Policy) unknown(tool, name, why string) Decision {
 	if d.Effect.weight() < Ask.weight() && p.restricts(tool) {
 		d.Effect, d.Rule = Ask, nil
 	}
-	return d
+	return p.guarded(d, tool, strings.Trim(name, `"'`))
 }
 
 // search judges a call that looks through files: where it does.
-func (p *Policy) search(c Call) Decision {
+func (p *Policy) search(c Call) Decision { return p.path(string(c.Tool), searched(c)) }
+
+// searched is the directory that a call looks through.
+func searched(c Call) string {
 	var args struct {
 		Path    string `json:"path"`
 		DirPath string `json:"dir_path"`
@@ -107,7 +111,7 @@ func (p *Policy) search(c Call) Decision {
 	if c.Tool == agents.ToolFindFiles && filepath.IsAbs(c.Target) {
 		where = c.Target
 	}
-	return p.path(string(c.Tool), where)
+	return where
 }
 
 // resolve makes a path relative to the agent's directory when it is inside of it, and
