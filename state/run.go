@@ -22,6 +22,7 @@ type Run struct {
 	store    *Store
 	lock     *os.File
 	journal  *journal
+	audit    auditLog
 	finished atomic.Bool // the last record is that of Finish
 
 	life   sync.RWMutex // held for reading by those who write, so that Close waits for them
@@ -189,7 +190,7 @@ func (r *Run) Close() error {
 		return nil
 	}
 	r.closed = true
-	return errors.Join(r.journal.close(), unlockRun(r.lock))
+	return errors.Join(r.journal.close(), r.audit.close(), unlockRun(r.lock))
 }
 
 func (r *Run) whileOpen(fn func() error) error {

@@ -198,6 +198,21 @@ func (v *View) Events(fn func(line []byte) error) error {
 	return t.drain(fn)
 }
 
+// Audit calls fn with each line of the audit log, as Events does with those of the event
+// log.
+func (v *View) Audit(fn func(line []byte) error) error {
+	f, err := openFile(filepath.Join(v.dir, auditFile), os.O_RDONLY)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	t := lineTail{f: f}
+	return t.drain(fn)
+}
+
 // Summary returns the run's line in a list.
 func (v *View) Summary() Summary {
 	last := v.records[len(v.records)-1]

@@ -31,14 +31,14 @@ type runDir interface {
 	AttemptPath(label, ext string) string
 }
 
-// PutAnswer leaves an answer for the `ask` step at path of a run, whether the run is under
+// PutAnswer leaves an answer to the question of that key (Question.Key) of a run, whether the run is under
 // way or not. It is there as a whole or not at all, and durable when PutAnswer returns.
-func PutAnswer(run runDir, path string, a Answer) error {
+func PutAnswer(run runDir, key string, a Answer) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	name := answerFile(run, path, "json")
+	name := answerFile(run, key, "json")
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
@@ -64,9 +64,10 @@ func PutAnswer(run runDir, path string, a Answer) error {
 	return syncDir(filepath.Dir(name))
 }
 
-// Answered reports whether an answer for the step at path is there that has not been taken.
-func Answered(run runDir, path string) bool {
-	_, err := os.Lstat(answerFile(run, path, "json"))
+// Answered reports whether an answer to the question of that key is there that has not
+// been taken.
+func Answered(run runDir, key string) bool {
+	_, err := os.Lstat(answerFile(run, key, "json"))
 	return err == nil
 }
 
@@ -97,12 +98,12 @@ func newAnswers(run runDir, log hclog.Logger) *answers {
 	return &answers{run: run, log: log, waiting: map[string]chan struct{}{}}
 }
 
-// watch returns a channel that gets a value when there is an answer for path, and a
+// watch returns a channel that gets a value when there is an answer of that key, and a
 // function that ends the watch.
-func (w *answers) watch(path string) (<-chan struct{}, func()) {
+func (w *answers) watch(key string) (<-chan struct{}, func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	name, seen := answerFile(w.run, path, "json"), make(chan struct{}, 1)
+	name, seen := answerFile(w.run, key, "json"), make(chan struct{}, 1)
 	w.waiting[name] = seen
 	if len(w.waiting) == 1 {
 		w.stop = make(chan struct{})
@@ -153,12 +154,12 @@ func (w *answers) look() {
 // lost attempts, which came to nothing. One that cannot be read is put aside.
 func (w *answers) found(q Question, lost []int) (Answer, bool) {
 	for _, attempt := range lost {
-		if a, err := readAnswer(answerFile(w.run, q.Path, taken(attempt))); err == nil && q.Check(a) == nil {
+		if a, err := readAnswer(answerFile(w.run, q.Key(), taken(attempt))); err == nil && q.Check(a) == nil {
 			return a, true
 		}
 	}
-	name := answerFile(w.run, q.Path, taken(q.Attempt))
-	err := os.Rename(answerFile(w.run, q.Path, "json"), name)
+	name := answerFile(w.run, q.Key(), taken(q.Attempt))
+	err := os.Rename(answerFile(w.run, q.Key(), "json"), name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Answer{}, false
 	}
@@ -174,7 +175,7 @@ func (w *answers) found(q Question, lost []int) (Answer, bool) {
 }
 
 // taken is the ending of an answer's file once an attempt has taken it. No path of a
-// step has a hyphen.
+// step has a hyphen, nor has a key the word.
 func taken(attempt int) string { return fmt.Sprintf("taken-%d.json", attempt) }
 
 func readAnswer(name string) (a Answer, err error) {

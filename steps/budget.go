@@ -166,7 +166,7 @@ func (a *attempt) reserve(ctx context.Context) *agents.Outcome {
 // gaveUpWaiting is the outcome of a turn that did not begin before its time was up.
 func (a *attempt) gaveUpWaiting(ctx context.Context) *agents.Outcome {
 	cause := agents.CauseTimeout
-	if a.intent(ctx) == agents.IntentCancel {
+	if a.intent(context.Cause(ctx)) == agents.IntentCancel {
 		cause = agents.CauseCancelled
 	}
 	return &agents.Outcome{Reason: agents.Failed, Problem: &agents.Problem{

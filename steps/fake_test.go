@@ -34,6 +34,8 @@ type fakeAgent struct {
 	chooses bool
 	bounds  bool     // it reports its cost, and can bound it
 	keeps   []string // the effects of rules that it keeps by itself; "default" for the default
+	talks   bool     // it speaks the protocol of a talker
+	deaf    bool     // and cannot be interrupted
 }
 
 func (f fakeAgent) Enforces(_ agents.Request, r *agents.Rule) bool {
@@ -57,10 +59,15 @@ func (f fakeAgent) Command(r agents.Request) (agents.Command, error) {
 	case "broken":
 		return agents.Command{}, errors.New("no arguments for that")
 	}
-	return agents.Command{Stdin: r.Prompt, Env: []string{"FROM_AGENT=1", "BOTH=agent"}}, nil
+	return agents.Command{Stdin: r.Prompt, Talks: f.talks, Env: []string{"FROM_AGENT=1", "BOTH=agent"}}, nil
 }
 
-func (f fakeAgent) Dialog(r agents.Request) agents.Dialog { return &fakeDialog{request: r} }
+func (f fakeAgent) Dialog(r agents.Request) agents.Dialog {
+	if f.talks {
+		return &talker{fakeDialog: fakeDialog{request: r}, deaf: f.deaf, open: map[string]bool{}}
+	}
+	return &fakeDialog{request: r}
+}
 
 type fakeDialog struct {
 	request agents.Request
@@ -158,6 +165,7 @@ type fakeStore struct {
 type entry struct {
 	record *state.Record
 	events []byte
+	audit  []byte
 	file   string
 	data   []byte
 }
@@ -191,6 +199,11 @@ func (s *fakeStore) AppendEvents(lines []byte) error {
 		return errors.New("disk full")
 	}
 	s.add(entry{events: bytes.Clone(lines)})
+	return nil
+}
+
+func (s *fakeStore) AppendAudit(line []byte) error {
+	s.add(entry{audit: bytes.Clone(line)})
 	return nil
 }
 

@@ -29,14 +29,22 @@ func rules(r *agents.Request, p *pipeline.Plan, s *pipeline.Step) {
 }
 
 // A guard judges the tool calls of one process of an agent by the rules of its request,
-// whatever the agent makes of these itself. Nobody is there to be asked: what is to be
-// asked is denied. It is for one goroutine.
+// whatever the agent makes of these itself. What is to be asked is denied, unless a person
+// has permitted it. It is for one goroutine.
 type guard struct {
 	request  agents.Request
 	policy   *policy.Policy
 	enforcer agents.Enforcer            // nil: the agent keeps no rules by itself
 	pending  map[string]policy.Decision // calls that the agent is to refuse, by tool id
 	broken   *policy.Decision           // the first that broke the rules
+	open     map[string]sighting        // calls that nobody has ruled on, by tool id
+	permits  map[string]bool            // calls that were permitted, by tool id
+}
+
+// A sighting is a call that an agent makes, and what the rules say of it.
+type sighting struct {
+	call     policy.Call
+	decision policy.Decision
 }
 
 // newGuard returns the guard of a process that r started. home is what ~ stands for.
@@ -48,7 +56,10 @@ func newGuard(adapter agents.Adapter, r agents.Request, home string) *guard {
 		}
 		own[i] = rule
 	}
-	g := &guard{request: r, policy: policy.New(own, r.RuleDefault, r.Dir), pending: map[string]policy.Decision{}}
+	g := &guard{
+		request: r, policy: policy.New(own, r.RuleDefault, r.Dir),
+		pending: map[string]policy.Decision{}, open: map[string]sighting{}, permits: map[string]bool{},
+	}
 	g.enforcer, _ = adapter.(agents.Enforcer)
 	return g
 }
@@ -60,7 +71,13 @@ func (g *guard) sees(b agents.Body) *policy.Decision {
 	}
 	switch b := b.(type) {
 	case agents.ToolStarted:
-		d := g.judge(policy.CallOf(b))
+		if g.permits[b.ToolID] {
+			break
+		}
+		call := policy.CallOf(b)
+		d := g.judge(call)
+		call.Risk = d.Risk
+		g.open[b.ToolID] = sighting{call, d}
 		switch {
 		case d.Effect != policy.Deny && d.Effect != policy.Ask:
 		case g.enforcer != nil && g.enforcer.Enforces(g.request, d.Rule):
@@ -77,6 +94,37 @@ func (g *guard) sees(b agents.Body) *policy.Decision {
 		g.ran(b.ToolID)
 	}
 	return g.broken
+}
+
+// ruled takes in a ruling on a call.
+func (g *guard) ruled(r ruling) {
+	delete(g.open, r.tool)
+	if r.allow {
+		delete(g.pending, r.tool)
+		g.permits[r.tool] = true
+	}
+}
+
+// unasked rules on a call that has been made or refused without flow being asked. It is
+// false for one that was ruled on.
+func (g *guard) unasked(b agents.ToolCompleted) (ruling, bool) {
+	s, ok := g.open[b.ToolID]
+	if !ok || g.policy.Empty() {
+		return ruling{}, false
+	}
+	delete(g.open, b.ToolID)
+	out := ruling{call: s.call, tool: b.ToolID, by: decider(s.decision), rule: s.decision.Rule, message: oneLine(s.decision.Why)}
+	switch forbidden := s.decision.Effect == policy.Deny || s.decision.Effect == policy.Ask; {
+	case b.Declined && !forbidden:
+		out.by, out.rule, out.message = byAgent, nil, "the agent refused it by itself"
+	case b.Declined:
+		out.message += ": the agent refused it"
+	case forbidden:
+		out.message += ": the agent made the call all the same, and was ended"
+	default:
+		out.allow = true
+	}
+	return out, true
 }
 
 // ran takes in that a call was made, also if it should have been refused.

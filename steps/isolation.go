@@ -145,7 +145,7 @@ func (a *attempt) gitProblem(ctx context.Context, err error) (*agents.Problem, e
 		if errors.Is(cause, errGitTime) {
 			return &agents.Problem{Cause: agents.CauseTimeout, Message: cause.Error(), Hint: "look into " + a.workspace()}, nil
 		}
-		if a.intent(ctx) == agents.IntentTimeout {
+		if a.intent(context.Cause(ctx)) == agents.IntentTimeout {
 			return &agents.Problem{Cause: agents.CauseTimeout, Message: "timed out after " + a.step.Timeout.String(), Hint: a.timeoutHint()}, nil
 		}
 		return &agents.Problem{Cause: agents.CauseCancelled, Message: cause.Error()}, nil

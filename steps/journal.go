@@ -15,6 +15,8 @@ const (
 	recordFact    = "fact"    // a dag.Fact
 	recordSession = "session" // a SessionSeen
 
+	recordPermission = "permission" // a PermissionAsked
+
 	recordNotified = "notified" // a Notified
 )
 

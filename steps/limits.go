@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"flow/agents"
@@ -23,15 +24,14 @@ type ending struct {
 // withTimeout bounds ctx; the cause of its end is then errTimeout.
 func withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if d <= 0 {
-		return ctx, func() {}
+		return context.WithCancel(ctx)
 	}
 	return context.WithTimeoutCause(ctx, d, errTimeout)
 }
 
-// intent says why flow ended a process under ctx, if it did, and keeps that for the
-// step's fact.
-func (a *attempt) intent(ctx context.Context) agents.Intent {
-	cause := context.Cause(ctx)
+// intent says why flow ended a process, given the cause, nil if it did not, and keeps that
+// for the step's fact.
+func (a *attempt) intent(cause error) agents.Intent {
 	a.why, a.reason = agents.IntentNone, ""
 	switch {
 	case cause == nil:
@@ -41,6 +41,8 @@ func (a *attempt) intent(ctx context.Context) agents.Intent {
 		a.why = agents.IntentIdle
 	case errors.Is(cause, errPolicy):
 		a.why = agents.IntentPolicy
+	case errors.Is(cause, errParted):
+		a.why = agents.IntentDone
 	default:
 		a.why, a.reason = agents.IntentCancel, cause.Error()
 	}
@@ -52,6 +54,9 @@ type idleWatch struct {
 	timer  *time.Timer // nil: it waits for ever
 	after  time.Duration
 	cancel context.CancelCauseFunc
+
+	mu   sync.Mutex
+	held int // how many wait for a person: meanwhile silence means nothing
 }
 
 func watchIdle(ctx context.Context, after time.Duration) (context.Context, *idleWatch) {
@@ -69,15 +74,40 @@ func (w *idleWatch) over(sink proc.Sink) proc.Sink {
 	if w.timer == nil {
 		return sink
 	}
-	touch := func(next func(proc.Line)) func(proc.Line) {
+	alive := func(next func(proc.Line)) func(proc.Line) {
 		return func(l proc.Line) {
-			w.timer.Reset(w.after)
+			w.touch()
 			if next != nil {
 				next(l)
 			}
 		}
 	}
-	return proc.Sink{Stdout: touch(sink.Stdout), Stderr: touch(sink.Stderr)}
+	return proc.Sink{Stdout: alive(sink.Stdout), Stderr: alive(sink.Stderr)}
+}
+
+// touch begins the time anew.
+func (w *idleWatch) touch() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.timer != nil && w.held == 0 {
+		w.timer.Reset(w.after)
+	}
+}
+
+// hold stops the time until release is called as often.
+func (w *idleWatch) hold() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.held++; w.timer != nil {
+		w.timer.Stop()
+	}
+}
+
+func (w *idleWatch) release() {
+	w.mu.Lock()
+	w.held--
+	w.mu.Unlock()
+	w.touch()
 }
 
 func (w *idleWatch) stop() {

@@ -4,13 +4,14 @@ import "flow/agents"
 
 // The subtypes of the system events that flow itself reports about an attempt.
 const (
-	noticeCheck    = "check"
-	noticePolicy   = "policy"
-	noticeLimit    = "limit"
-	noticeFallback = "fallback"
-	noticeBudget   = "budget"
-	noticeCache    = "cache"
-	noticeNotify   = "notify"
+	noticeCheck      = "check"
+	noticePolicy     = "policy"
+	noticeLimit      = "limit"
+	noticeFallback   = "fallback"
+	noticeBudget     = "budget"
+	noticeCache      = "cache"
+	noticeNotify     = "notify"
+	noticePermission = "permission"
 )
 
 // notice records an event of flow's own about the attempt: something that its agent did
@@ -25,5 +26,8 @@ func (a *attempt) notice(subtype, message string) {
 }
 
 // isNotice reports whether an event of this type that stands in no native file is a
-// notice. Others are those with which a translator ends the stream of a process.
-func isNotice(eventType string) bool { return eventType == agents.System{}.Type() }
+// notice, or a decision. Others are those with which a translator ends the stream of a
+// process.
+func isNotice(eventType string) bool {
+	return eventType == agents.System{}.Type() || eventType == agents.PermissionDecided{}.Type()
+}

@@ -13,7 +13,8 @@ import (
 	"flow/pipeline/local"
 )
 
-// A Question is what an `ask` step wants a person to decide.
+// A Question is what a person is to decide: an `ask` step, or whether an agent may do
+// something.
 type Question struct {
 	Path    string `json:"path"`
 	Attempt int    `json:"attempt"`
@@ -24,6 +25,17 @@ type Question struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Problem says why the answer before was not taken.
 	Problem string `json:"-"`
+	// Permission is set when the question is whether an agent may make a call.
+	Permission *Permission `json:"permission,omitempty"`
+}
+
+// Key names what is asked: the step, or a call that its agent wants to make. The answer is
+// found by it.
+func (q Question) Key() string {
+	if q.Permission == nil {
+		return q.Path
+	}
+	return q.Path + "-permission-" + q.Permission.ID
 }
 
 // An Answer is what a person said.
@@ -175,7 +187,7 @@ func (x *Executor) answer(ctx context.Context, q Question, lost []int) (Answer, 
 			asked <- reply{answer, err}
 		})
 	}
-	seen, leave := x.answers.watch(q.Path)
+	seen, leave := x.answers.watch(q.Key())
 	defer leave()
 	for {
 		select {

@@ -113,10 +113,14 @@ func (x *Executor) readLaunch(name string) (l Launch, ok bool, err error) {
 // that are still to be left out.
 func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (agents.Outcome, error) {
 	dialog := a.x.Adapters[launch.Use].Dialog(launch.Request)
+	if c, ok := dialog.(agents.Conversation); ok {
+		c.Open()
+	}
 	f := filter{marks: a.x.before.marks, own: own, at: map[string]int{}, pass: func(e agents.Event) {
 		_ = a.x.recorder.record(e) // Exec returns the error
 	}}
 	guard := newGuard(a.x.Adapters[launch.Use], launch.Request, a.x.home())
+	guard.permits = a.x.before.permits[attemptKey{a.task.Path, attempt}]
 	tr := agents.NewTranslator(dialog, a.envelope(attempt, launch.Request.Session.ID), a.x.Now, func(e agents.Event) {
 		f.event(e)
 		guard.sees(e.Body)

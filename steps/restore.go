@@ -77,6 +77,19 @@ func (x *Executor) restore(r state.Record) error {
 type past struct {
 	marks map[string]mark    // by native file
 	own   map[attemptKey]int // events that stand in no native file, apart from notices
+	// permits are the calls that were permitted, by tool id.
+	permits map[attemptKey]map[string]bool
+}
+
+// permit notes a decision about a call.
+func (p *past) permit(key attemptKey, tool, decision string) {
+	if tool == "" || decision != agents.EffectAllow {
+		return
+	}
+	if p.permits[key] == nil {
+		p.permits[key] = map[string]bool{}
+	}
+	p.permits[key][tool] = true
 }
 
 // A mark is the last native line of a file that has become events, and how many: a
@@ -93,7 +106,7 @@ type attemptKey struct {
 
 // restoreEvents learns what has been recorded, and the last event's number.
 func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
-	x.before = past{map[string]mark{}, map[attemptKey]int{}}
+	x.before = past{map[string]mark{}, map[attemptKey]int{}, map[attemptKey]map[string]bool{}}
 	return events(func(line []byte) error {
 		// encoding/json, because what an agent sent may be nested deeper than fastjson reads.
 		var e struct {
@@ -102,6 +115,9 @@ func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
 			Step    string         `json:"step"`
 			Attempt int            `json:"attempt"`
 			Native  *agents.Native `json:"native"`
+
+			ToolID   string `json:"toolId"`   // of a decision
+			Decision string `json:"decision"` // of a decision
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
 			return fmt.Errorf("an event cannot be read: %w", err)
@@ -109,6 +125,7 @@ func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
 		x.recorder.seq = max(x.recorder.seq, e.Seq)
 		if e.Native == nil {
 			if isNotice(e.Type) {
+				x.before.permit(attemptKey{e.Step, e.Attempt}, e.ToolID, e.Decision)
 				return nil
 			}
 			x.before.own[attemptKey{e.Step, e.Attempt}]++

@@ -123,7 +123,7 @@ func (a *attempt) shellOutput(ctx context.Context, text string) (dag.Fact, error
 // shellProblem says why the script did not succeed, nil if it did. A script that
 // succeeded before flow could end it has succeeded.
 func (a *attempt) shellProblem(ctx context.Context, res proc.Result) *agents.Problem {
-	why := a.intent(ctx)
+	why := a.intent(context.Cause(ctx))
 	switch {
 	case res.Err == nil && res.Code == 0:
 		return nil

@@ -33,6 +33,7 @@ type Store interface {
 	Dir() string
 	Append(ctx context.Context, typ string, data any, sync bool) error
 	AppendEvents(lines []byte) error
+	AppendAudit(line []byte) error
 	PutBlobFrom(src io.Reader) (ref string, size int64, err error)
 	AttemptPath(label, ext string) string
 }
@@ -62,7 +63,10 @@ type Config struct {
 	Logger  hclog.Logger
 	// Ask answers questions from where the user sits; nil: `flow approve` alone does.
 	Ask Asker
-	// Yes approves every question that has no form.
+	// AskTimeout is how long a permission waits for `flow approve` where Ask is nil, or for
+	// either; 0: it does not wait, or for ever.
+	AskTimeout time.Duration
+	// Yes approves the questions of `ask` steps that have no form. It permits nothing.
 	Yes bool
 }
 

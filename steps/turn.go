@@ -53,25 +53,17 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	}
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
-	guard := newGuard(adapter, req, a.x.home())
-	tr := agents.NewTranslator(adapter.Dialog(req), a.envelope(a.task.Attempt, req.Session.ID), a.x.Now, func(e agents.Event) {
-		if err := a.x.recorder.record(e); err != nil {
-			watch.cancel(err) // work that cannot be recorded must not go on
-		}
-		if d := guard.sees(e.Body); d != nil {
-			watch.cancel(errPolicy)
-		}
-	})
-	res, err := a.run(ctx, spec, watch.over(a.listen(ctx, tr)))
+	l := a.listener(req, watch)
+	res, cause, err := a.accompany(ctx, spec, l)
 	if err != nil {
 		return agents.Outcome{}, err
 	}
-	exit := agents.Exit{Code: res.Code, Signal: res.Signal, Intent: a.intent(ctx), Stderr: res.StderrTail, Err: res.Err}
+	exit := agents.Exit{Code: res.Code, Signal: res.Signal, Intent: a.intent(cause), Stderr: res.StderrTail, Err: res.Err}
 	if exit.Intent != agents.IntentNone {
 		exit.Err = nil // it was not started because its time was up
 	}
-	out := guard.verdict(tr.End(exit), a.step.Agent)
-	if guard.broken != nil {
+	out := l.guard.verdict(l.tr.End(exit), a.step.Agent)
+	if l.guard.broken != nil {
 		a.notice(noticePolicy, out.Problem.Message)
 	}
 	if exit.Intent != agents.IntentNone || exit.Signal != "" {
@@ -80,6 +72,71 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	a.result.Leftovers = append(a.result.Leftovers, res.Leftovers...)
 	a.took(out)
 	return out, nil
+}
+
+// A listener follows one process of an agent: it has its events recorded and its calls
+// judged.
+type listener struct {
+	dialog agents.Dialog
+	tr     *agents.Translator
+	guard  *guard
+	watch  *idleWatch
+	talk   *talk // nil: the agent does not listen
+}
+
+// listener returns the one for the process that req starts.
+func (a *attempt) listener(req agents.Request, watch *idleWatch) *listener {
+	l := &listener{dialog: a.adapter().Dialog(req), guard: newGuard(a.adapter(), req, a.x.home()), watch: watch}
+	l.tr = agents.NewTranslator(l.dialog, a.envelope(a.task.Attempt, req.Session.ID), a.x.Now, func(e agents.Event) {
+		if err := a.x.recorder.record(e); err != nil {
+			watch.cancel(err) // work that cannot be recorded must not go on
+		}
+		if l.talk != nil {
+			l.talk.heard(e.Body)
+		}
+		if d := l.guard.sees(e.Body); d != nil {
+			watch.cancel(errPolicy)
+		}
+		if done, ok := e.Body.(agents.ToolCompleted); ok {
+			a.unasked(l, done)
+		}
+	})
+	return l
+}
+
+// unasked records what is to be said of a call that flow was not asked about.
+func (a *attempt) unasked(l *listener, done agents.ToolCompleted) {
+	r, ok := l.guard.unasked(done)
+	if !ok {
+		return
+	}
+	l.tr.Emit(r.event())
+	if err := a.audit(r); err != nil {
+		l.watch.cancel(err)
+	}
+}
+
+// accompany runs the process to its end. cause is why flow ended it, nil when it ended by
+// itself.
+func (a *attempt) accompany(ctx context.Context, spec proc.Spec, l *listener) (res proc.Result, cause, err error) {
+	sink := l.watch.over(a.listen(ctx, l.tr))
+	conversation, ok := l.dialog.(agents.Conversation)
+	if !ok {
+		res, err = a.run(ctx, spec, sink)
+		return res, context.Cause(ctx), err
+	}
+	t, running, err := a.newTalk(ctx, conversation, &spec)
+	if err != nil {
+		return res, nil, err
+	}
+	l.talk = t
+	stop := t.begin(l)
+	res, err = a.run(running, spec, t.sink(sink))
+	stop()
+	if cause = context.Cause(ctx); cause == nil {
+		cause = context.Cause(running)
+	}
+	return res, cause, errors.Join(err, t.end())
 }
 
 // request is what the turn asks of the agent.

@@ -2,6 +2,7 @@ package proc
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"sync"
 )
@@ -55,6 +56,28 @@ func (in *Input) next() (lines [][]byte, last bool) {
 	return lines, in.closed
 }
 
+// Feed writes what the process is told to w, line by line, and closes w after the last. It
+// returns early when w fails or stop is closed. It is for whoever runs the process.
+func (in *Input) Feed(w io.WriteCloser, stop <-chan struct{}) {
+	for {
+		lines, last := in.next()
+		for _, line := range lines {
+			if _, err := w.Write(line); err != nil {
+				return
+			}
+		}
+		if last {
+			w.Close()
+			return
+		}
+		select {
+		case <-in.news:
+		case <-stop:
+			return
+		}
+	}
+}
+
 // A pipe carries an Input to a process.
 type pipe struct {
 	read, write *os.File
@@ -69,34 +92,13 @@ func (in *Input) open() (*pipe, error) {
 		return nil, fmt.Errorf("cannot make the standard input of a process: %w", err)
 	}
 	p := &pipe{read: r, write: w, stop: make(chan struct{})}
-	p.feeding.Go(func() { p.feed(in) })
+	p.feeding.Go(func() { in.Feed(w, p.stop) })
 	return p, nil
 }
 
 // path is where the guardian finds the end to read from. Opened there it is a file of its
 // own: the process does not share flow's non-blocking mode.
 func (p *pipe) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), p.read.Fd()) }
-
-// feed writes until there is nothing more, or nobody to read it.
-func (p *pipe) feed(in *Input) {
-	for {
-		lines, last := in.next()
-		for _, line := range lines {
-			if _, err := p.write.Write(line); err != nil {
-				return
-			}
-		}
-		if last {
-			p.write.Close()
-			return
-		}
-		select {
-		case <-in.news:
-		case <-p.stop:
-			return
-		}
-	}
-}
 
 // close ends the feeding, also of a process that reads no more.
 func (p *pipe) close() {

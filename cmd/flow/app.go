@@ -72,7 +72,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.initCommand(), a.runCommand(), a.resumeCommand(), a.approveCommand(), a.rerunCommand(),
 		a.validateCommand(), a.planCommand(), a.graphCommand(), a.lspCommand(), a.schemaCommand(),
-		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(), a.worktreesCommand(),
+		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.auditCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(), a.worktreesCommand(),
 		a.attachCommand(), a.chatCommand(),
 		a.agentsCommand(), a.translateCommand(), a.versionCommand(),
 	)

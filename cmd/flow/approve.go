@@ -20,6 +20,8 @@ type approveFlags struct {
 	answer   string
 	reason   string
 	noResume bool
+	// permission is the beginning of the id of a call that an agent wants to make.
+	permission string
 }
 
 func (a *app) approveCommand() *cobra.Command {
@@ -27,8 +29,9 @@ func (a *app) approveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "approve RUN [STEP]",
 		Short: "Answer a question that a run waits for",
-		Long: "approve answers an `ask` step: yes, no by --deny, or the JSON of a form by --answer. Then it goes on\n" +
-			"with the run, as flow resume does; a run that is under way in another process takes the answer itself.\n" +
+		Long: "approve answers an `ask` step: yes, no by --deny, or the JSON of a form by --answer. It also permits, or by\n" +
+			"--deny forbids, a call that the agent of a step wants to make. Then it goes on with the run, as flow resume\n" +
+			"does; a run that is under way in another process takes the answer itself.\n" +
 			"STEP may be left out when the run waits for one answer only.",
 		Example: "  flow approve last\n  flow approve last deploy --deny --reason \"not on a Friday\"\n  flow approve last plan --answer '{\"target\": \"staging\"}'",
 		Args:    arguments(1, 2, "a run and a step"),
@@ -38,9 +41,10 @@ func (a *app) approveCommand() *cobra.Command {
 	}
 	fl := cmd.Flags()
 	f.add(fl)
-	fl.BoolVar(&f.deny, "deny", false, "say no: the step fails")
+	fl.BoolVar(&f.deny, "deny", false, "say no: the step fails; a call of an agent is not made, and the agent goes on")
 	fl.StringVar(&f.answer, "answer", "", "the form filled in, `JSON`; text may be without quotes")
 	fl.StringVar(&f.reason, "reason", "", "why, for the record")
+	fl.StringVar(&f.permission, "permission", "", "the call that is meant, by its `ID` or the beginning of it, where an agent waits for several")
 	fl.BoolVar(&f.noResume, "no-resume", false, "leave the answer, and do not go on with the run")
 	return cmd
 }
@@ -53,7 +57,7 @@ func (a *app) approve(run, step string, f approveFlags) error {
 	if err != nil {
 		return err
 	}
-	q, err := a.standing(v, step)
+	q, err := a.standing(v, step, f.permission)
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func (a *app) approve(run, step string, f approveFlags) error {
 	if err := checkAnswer(q, answer, f); err != nil {
 		return err
 	}
-	if err := steps.PutAnswer(v, q.Path, answer); err != nil {
+	if err := steps.PutAnswer(v, q.Key(), answer); err != nil {
 		if errors.Is(err, steps.ErrAnswered) {
 			return fmt.Errorf("step %s has an answer already that the run has not taken yet\nhint: flow resume %s", q.Path, v.Header().ID)
 		}
@@ -74,7 +78,7 @@ func (a *app) approve(run, step string, f approveFlags) error {
 		fmt.Fprintf(a.stderr, "the answer is stored; hint: flow resume %s\n", v.Header().ID)
 		return nil
 	}
-	return a.goOn(v, q.Path, f.driveFlags)
+	return a.goOn(v, q.Key(), f.driveFlags)
 }
 
 func checkAnswer(q steps.Question, answer steps.Answer, f approveFlags) error {
@@ -91,38 +95,90 @@ func checkAnswer(q steps.Question, answer steps.Answer, f approveFlags) error {
 	return nil
 }
 
-// standing returns the question that the step waits with, or the only one of the run.
-func (a *app) standing(v *state.View, step string) (steps.Question, error) {
+// standing returns the question that the step waits with, or the only one of the run. A
+// step of an agent may have several: permission names one.
+func (a *app) standing(v *state.View, step, permission string) (steps.Question, error) {
 	m, err := machine(v)
 	if err != nil {
 		return steps.Question{}, err
 	}
-	var waiting []string
-	var found steps.Question
-	for _, s := range m.Steps() {
-		switch {
-		case s.Step.Kind != pipeline.KindAsk || step != "" && s.Path != step:
-		case s.Status != dag.Waiting || step == "" && steps.Answered(v, s.Path):
-			if step != "" {
-				return found, fmt.Errorf("step %s waits for no answer: it is %s", step, standing(s.Status, v.Summary().Status))
-			}
-		default:
-			if found, err = questionOf(s); err != nil {
-				return found, err
-			}
-			waiting = append(waiting, s.Path)
+	all, err := openQuestions(v, m)
+	if err != nil {
+		return steps.Question{}, err
+	}
+	var waiting []steps.Question
+	for _, q := range all {
+		asked := q.Permission != nil && strings.HasPrefix(q.Permission.ID, permission) || q.Permission == nil && permission == ""
+		if asked && (step == q.Path || step == "" && !steps.Answered(v, q.Key())) {
+			waiting = append(waiting, q)
 		}
 	}
-	id := v.Header().ID
-	switch {
-	case len(waiting) == 1:
-		return found, nil
-	case len(waiting) > 1:
-		return found, usageError{fmt.Errorf("run %s waits for several answers: %s\nhint: name one: flow approve %s STEP", id, strings.Join(waiting, ", "), id)}
-	case step != "":
-		return found, usageError{fmt.Errorf("run %s has no `ask` step %s that has been asked\nhint: flow show %s", id, step, id)}
+	if len(waiting) == 1 {
+		return waiting[0], nil
 	}
-	return found, fmt.Errorf("run %s waits for no answer\nhint: flow show %s", id, id)
+	return steps.Question{}, notStanding(v, m, step, waiting)
+}
+
+// notStanding is why there is no single question to answer.
+func notStanding(v *state.View, m *dag.Machine, step string, waiting []steps.Question) error {
+	id := v.Header().ID
+	if len(waiting) > 1 {
+		return usageError{fmt.Errorf("run %s waits for several answers: %s\nhint: name one: %s", id, strings.Join(each(waiting, questionName), ", "), approveLine(id, waiting[0]))}
+	}
+	for _, s := range m.Steps() {
+		if s.Step.Kind == pipeline.KindAsk && s.Path == step {
+			return fmt.Errorf("step %s waits for no answer: it is %s", step, standing(s.Status, v.Summary().Status))
+		}
+	}
+	if step != "" {
+		return usageError{fmt.Errorf("run %s has no step %s that waits for an answer\nhint: flow show %s", id, step, id)}
+	}
+	return fmt.Errorf("run %s waits for no answer\nhint: flow show %s", id, id)
+}
+
+// openQuestions are what a run waits for a person to answer: `ask` steps, and calls of agents.
+func openQuestions(v *state.View, m *dag.Machine) ([]steps.Question, error) {
+	var all []steps.Question
+	running := map[string]bool{}
+	for _, s := range m.Steps() {
+		running[s.Path] = s.Status == dag.Running
+		if s.Step.Kind != pipeline.KindAsk || s.Status != dag.Waiting {
+			continue
+		}
+		q, err := questionOf(s)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, q)
+	}
+	pending, err := steps.PendingPermissions(v.Records())
+	for _, q := range pending {
+		if running[q.Path] {
+			all = append(all, q)
+		}
+	}
+	return all, err
+}
+
+// questionName is what `flow approve` calls a question.
+func questionName(q steps.Question) string {
+	if q.Permission == nil {
+		return q.Path
+	}
+	return q.Path + " --permission " + q.Permission.ID
+}
+
+// approveLine is the command that answers a question of a run.
+func approveLine(run string, q steps.Question) string {
+	return "flow approve " + run + " " + questionName(q)
+}
+
+func each[T any](list []T, text func(T) string) []string {
+	out := make([]string, len(list))
+	for i, x := range list {
+		out[i] = text(x)
+	}
+	return out
 }
 
 // questionOf is the question of an `ask` step that waits.
@@ -144,7 +200,7 @@ const (
 
 // goOn resumes the run, unless another process has it: then that one takes the answer, or
 // is about to end, and the run is free.
-func (a *app) goOn(v *state.View, step string, f driveFlags) error {
+func (a *app) goOn(v *state.View, key string, f driveFlags) error {
 	late := time.After(takenWait)
 	tick := time.NewTicker(takenPoll)
 	defer tick.Stop()
@@ -154,7 +210,7 @@ func (a *app) goOn(v *state.View, step string, f driveFlags) error {
 		if !errors.As(err, &locked) {
 			return err
 		}
-		if !steps.Answered(v, step) {
+		if !steps.Answered(v, key) {
 			fmt.Fprintf(a.stderr, "run %s goes on, in process %d\n", v.Header().ID, locked.PID)
 			return nil
 		}

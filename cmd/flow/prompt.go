@@ -133,6 +133,9 @@ func wanted(q steps.Question) string {
 	if len(q.Form) > 0 {
 		return "  answer, or n to deny: "
 	}
+	if q.Permission != nil {
+		return "  permit? [y/N] "
+	}
 	return "  approve? [y/N] "
 }
 

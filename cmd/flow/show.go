@@ -44,7 +44,25 @@ func (a *app) show(name, output string) error {
 	if output == "json" {
 		return r.print(a.stdout, output)
 	}
-	return r.table(a.stdout, v.Header())
+	if err := r.table(a.stdout, v.Header()); err != nil {
+		return err
+	}
+	return a.waitingFor(v)
+}
+
+// waitingFor prints which calls of agents a person is asked about, and how to answer.
+func (a *app) waitingFor(v *state.View) error {
+	m, err := machine(v)
+	if err != nil {
+		return err
+	}
+	open, err := openQuestions(v, m)
+	for _, q := range open {
+		if q.Permission != nil && !steps.Answered(v, q.Key()) {
+			fmt.Fprintf(a.stdout, "\nstep %s asks: %s\nhint: %s [--deny]\n", q.Path, printable(q.Text), approveLine(v.Header().ID, q))
+		}
+	}
+	return err
 }
 
 // readReport is the report of a recorded run, the same that ended it.

@@ -1,0 +1,355 @@
+package steps
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"flow/agents"
+	"flow/agents/proc"
+	"flow/pipeline"
+	"flow/pipeline/dag"
+	"flow/pipeline/local"
+)
+
+// A talker is the dialog of a fake agent that listens: what it is told is a word and a
+// text a line, as what it says.
+type talker struct {
+	fakeDialog
+	deaf  bool
+	open  map[string]bool // requests that wait
+	says  [][]byte
+	ended bool
+}
+
+func (d *talker) say(format string, args ...any) {
+	d.says = append(d.says, fmt.Appendf(nil, format, args...))
+}
+
+func (d *talker) Open() { d.say("prompt %s", d.request.Prompt) }
+
+func (d *talker) Take() [][]byte {
+	lines := d.says
+	d.says = nil
+	return lines
+}
+
+func (d *talker) Line(line []byte) []agents.Event {
+	word, rest, _ := strings.Cut(string(line), " ")
+	switch word {
+	case "ask", "first": // first: before every call
+		id, call, _ := strings.Cut(rest, " ")
+		tool, target, _ := strings.Cut(call, " ")
+		d.open[id] = true
+		return []agents.Event{{Body: agents.PermissionRequested{
+			RequestID: id, ToolID: target, ToolName: agents.Tool(tool), NativeName: "Tool", Target: target, Preliminary: word == "first",
+		}}}
+	case "withdraw":
+		delete(d.open, rest)
+		return []agents.Event{{Body: agents.PermissionDecided{RequestID: rest, Decision: agents.EffectDeny, By: "agent", Message: "withdrawn"}}}
+	case "over":
+		d.ended = true
+		return nil
+	}
+	return d.fakeDialog.Line(line)
+}
+
+func (d *talker) Decide(id string, v agents.Verdict) bool {
+	if !d.open[id] {
+		return false
+	}
+	delete(d.open, id)
+	d.say("decision %s %s", id, v.Effect)
+	return true
+}
+
+func (d *talker) Interrupt() bool {
+	if d.deaf || d.ended {
+		return false
+	}
+	d.say("interrupt")
+	return true
+}
+
+func (d *talker) Say(text string) bool {
+	d.ended = false
+	d.say("prompt %s", text)
+	return true
+}
+
+func (d *talker) Ended() bool                { return d.ended }
+func (d *talker) Sent([]byte) []agents.Event { return nil }
+
+// hears returns what gives the next line that the process is told, "EOF" at their end.
+func (p *process) hears() func() string {
+	r, w := io.Pipe()
+	go p.spec.Input.Feed(w, p.ctx.Done())
+	lines := bufio.NewScanner(r)
+	return func() string {
+		if lines.Scan() {
+			return lines.Text()
+		}
+		return "EOF"
+	}
+}
+
+// conversation plays a script: lines that begin with "< " are what the process must be
+// told next, "> " what it says.
+func conversation(script ...string) func(*process) (proc.Result, error) {
+	return func(p *process) (proc.Result, error) {
+		next := p.hears()
+		for _, line := range script {
+			if said, ok := strings.CutPrefix(line, "> "); ok {
+				p.print(said)
+				continue
+			}
+			if heard := next(); "< "+heard != line {
+				p.t.Errorf("told %q, want %q", heard, line)
+			}
+		}
+		return proc.Result{}, nil
+	}
+}
+
+// decisions are the audit log and the events about decisions, in short.
+func (w *world) decisions() (audit, events []string) {
+	for _, e := range w.store.log {
+		var a AuditEntry
+		if e.audit != nil && json.Unmarshal(e.audit, &a) == nil {
+			audit = append(audit, strings.TrimSpace(fmt.Sprintf("%s %s %s %s %s", a.Decision, a.By, a.Tool, a.Target, a.Rule)))
+		}
+	}
+	for _, e := range w.store.events(w.t) {
+		if e.Type == "permissionDecided" || e.Type == "permissionRequested" {
+			events = append(events, e.Type)
+		}
+	}
+	return audit, events
+}
+
+// oracle is an Asker that answers what it has been told to.
+type oracle struct {
+	answer Answer
+	err    error
+	asked  []Question
+	wait   bool // until the question is taken back
+}
+
+func (o *oracle) Answer(ctx context.Context, q Question) (Answer, error) {
+	o.asked = append(o.asked, q)
+	if o.wait {
+		<-ctx.Done()
+		return Answer{}, context.Cause(ctx)
+	}
+	return o.answer, o.err
+}
+
+func TestTalk(t *testing.T) {
+	rules := []string{"allow shell(ls *)", "deny shell(rm *)", "ask shell(git push *)"}
+	cases := []struct {
+		name     string
+		fallback string
+		rules    []string
+		approval string
+		asker    *oracle
+		timeout  time.Duration
+		script   []string
+		audit    []string
+	}{
+		{
+			name: "nothing is asked", rules: rules,
+			script: []string{"< prompt do s", "> session S", "> answer ok", "> over", "< EOF"},
+		},
+		{
+			name: "rules decide", fallback: "deny", rules: rules,
+			script: []string{"< prompt do s", "> ask 0 shell ls -l", "< decision 0 allow", "> call shell ls -l", "> called ls -l", "> ask 1 shell rm x", "< decision 1 deny", "> answer ok", "> over", "< EOF"},
+			audit:  []string{"allow policy shell ls -l allow shell(ls *)", "deny policy shell rm x deny shell(rm *)"},
+		},
+		{
+			name: "the default decides", fallback: "deny",
+			script: []string{"< prompt do s", "> ask 0 shell ls", "< decision 0 deny", "> answer ok", "> over", "< EOF"},
+			audit:  []string{"deny default shell ls"},
+		},
+		{
+			name: "a call asked about twice", rules: rules, asker: &oracle{answer: Answer{Approved: true, By: "ada"}},
+			script: []string{
+				"< prompt do s", "> call shell git push", "> first a shell git push", "< decision a ask", "> ask b shell git push", "< decision b allow",
+				"> called git push", "> first c shell date", "< decision c ", "> call shell date", "> called date", "> answer ok", "> over", "< EOF",
+			},
+			audit: []string{"allow person shell git push ask shell(git push *)", "allow default shell date"},
+		},
+		{
+			name: "a person denies", rules: rules, asker: &oracle{answer: Answer{By: "ada", Reason: "no"}},
+			script: []string{"< prompt do s", "> ask b shell git push", "< decision b deny", "> answer ok", "> over", "< EOF"},
+			audit:  []string{"deny person shell git push ask shell(git push *)"},
+		},
+		{
+			name: "nobody is there", rules: rules,
+			script: []string{"< prompt do s", "> ask b shell git push", "< decision b deny", "> answer ok", "> over", "< EOF"},
+			audit:  []string{"deny default shell git push ask shell(git push *)"},
+		},
+		{
+			name: "nobody is there any more", rules: rules, asker: &oracle{err: local.ErrNobody},
+			script: []string{"< prompt do s", "> ask b shell git push", "< decision b deny", "> answer ok", "> over", "< EOF"},
+			audit:  []string{"deny default shell git push ask shell(git push *)"},
+		},
+		{
+			name: "nobody answers in time", rules: rules, timeout: time.Hour,
+			script: []string{"< prompt do s", "> ask b shell git push", "< decision b deny", "> answer ok", "> over", "< EOF"},
+			audit:  []string{"deny default shell git push ask shell(git push *)"},
+		},
+		{
+			name: "the agent takes it back", rules: rules, asker: &oracle{wait: true},
+			script: []string{"< prompt do s", "> ask b shell git push", "> withdraw b", "> answer ok", "> over", "< EOF"},
+		},
+		{
+			name: "a request that is not answered when the turn ends", rules: rules, asker: &oracle{wait: true},
+			script: []string{"< prompt do s", "> ask b shell git push", "> answer ok", "> over", "< EOF"},
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, ask("s", permissions(c.fallback, c.rules...)))
+				w.agent = fakeAgent{talks: true, keeps: []string{"allow", "ask", "deny", "default"}}
+				w.config.AskTimeout = c.timeout
+				if c.asker != nil {
+					w.config.Ask = c.asker
+				}
+				w.play = conversation(c.script...)
+				m, err := w.run(t.Context())
+				if err != nil || m.Status() != dag.RunSucceeded {
+					t.Fatalf("%s, %v: %s", m.Status(), err, w.facts[len(w.facts)-1].Reason)
+				}
+				audit, _ := w.decisions()
+				if d := cmp.Diff(c.audit, audit); d != "" {
+					t.Error(d)
+				}
+			})
+		})
+	}
+}
+
+// What flow says is kept byte for byte.
+func TestTalkRecord(t *testing.T) {
+	w := newWorld(t, ask("s", permissions("allow")))
+	w.agent = fakeAgent{talks: true}
+	w.play = conversation("< prompt do s", "> ask 0 shell ls", "< decision 0 allow", "> answer ok", "> over", "< EOF")
+	if _, err := w.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(w.store.dir, w.store.AttemptPath("s.1.1", "stdin")))
+	if want := "prompt do s\ndecision 0 allow\n"; err != nil || string(got) != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+}
+
+// While a person thinks, the agent's silence is no idleness.
+func TestTalkIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, ask("s", permissions("", "ask shell"), func(s *pipeline.Step) { s.IdleTimeout = pipeline.Duration(time.Minute) }))
+		w.agent = fakeAgent{talks: true, keeps: []string{"ask"}}
+		w.config.AskTimeout = time.Hour
+		began := time.Now()
+		w.play = conversation("< prompt do s", "> ask 0 shell ls", "< decision 0 deny", "> answer ok", "> over", "< EOF")
+		if m, err := w.run(t.Context()); err != nil || m.Status() != dag.RunSucceeded {
+			t.Fatalf("%s, %v", m.Status(), err)
+		}
+		if d := time.Since(began); d != time.Hour {
+			t.Errorf("it took %s", d)
+		}
+	})
+}
+
+func TestTalkInterrupted(t *testing.T) {
+	cases := []struct {
+		name   string
+		agent  fakeAgent
+		script []string
+		ends   bool // of itself
+		took   time.Duration
+	}{
+		{"it ends its turn", fakeAgent{talks: true}, []string{"< prompt do s", "> session S", "< interrupt", "> over", "< EOF"}, true, 0},
+		{"it goes on", fakeAgent{talks: true}, []string{"< prompt do s", "> session S", "< interrupt"}, false, politeWait},
+		{"it ends its turn and stays", fakeAgent{talks: true}, []string{"< prompt do s", "> session S", "< interrupt", "> over", "< EOF"}, false, partingWait},
+		{"it cannot be interrupted", fakeAgent{talks: true, deaf: true}, []string{"< prompt do s", "> session S", "< EOF"}, false, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, ask("s"))
+				w.agent = c.agent
+				ctx, cancel := context.WithCancel(t.Context())
+				w.play = func(p *process) (proc.Result, error) {
+					time.AfterFunc(time.Minute, cancel)
+					r, err := conversation(c.script...)(p)
+					if !c.ends {
+						<-p.ctx.Done()
+						r = proc.Result{Code: -1, Signal: "TERM"}
+					}
+					return r, err
+				}
+				began := time.Now()
+				m, err := w.run(ctx)
+				if err != nil || m.Status() != dag.RunCancelled {
+					t.Errorf("%s, %v", m.Status(), err)
+				}
+				if d := time.Since(began) - time.Minute; d != c.took {
+					t.Errorf("it took %s, want %s", d, c.took)
+				}
+			})
+		})
+	}
+}
+
+// An agent that does not end after its turn is ended, and has succeeded.
+func TestTalkLingers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, ask("s"))
+		w.agent = fakeAgent{talks: true}
+		w.play = func(p *process) (proc.Result, error) {
+			r, err := conversation("< prompt do s", "> session S", "> answer ok", "> over", "< EOF")(p)
+			<-p.ctx.Done()
+			r.Code, r.Signal = -1, "KILL"
+			return r, err
+		}
+		if m, err := w.run(t.Context()); err != nil || m.Status() != dag.RunSucceeded {
+			t.Errorf("%s, %v", m.Status(), err)
+		}
+	})
+}
+
+// What a person has permitted is no violation when the stream is read again.
+func TestTalkReplayed(t *testing.T) {
+	w := newWorld(t, ask("s", permissions("", "ask shell(git push *)")))
+	w.agent = fakeAgent{talks: true, keeps: []string{"ask"}}
+	w.config.Ask = &oracle{answer: Answer{Approved: true}}
+	w.play = func(p *process) (proc.Result, error) {
+		_, err := conversation("< prompt do s", "> session S", "> ask 0 shell git push", "< decision 0 allow", "> call shell git push", "> called git push", "> answer done", "> over", "< EOF")(p)
+		if err != nil {
+			return proc.Result{}, err
+		}
+		return proc.Result{}, errDied
+	}
+	if _, err := w.run(t.Context()); err == nil {
+		t.Fatal("flow did not die")
+	}
+	w.play = nil // nothing is asked twice
+	w.exits = []proc.Record{{Label: "s.1.1"}}
+	if m, err := w.run(t.Context()); err != nil || m.Status() != dag.RunSucceeded {
+		t.Errorf("%s, %v", m.Status(), err)
+	}
+	if audit, _ := w.decisions(); len(audit) != 1 {
+		t.Errorf("decided %q", audit)
+	}
+}
