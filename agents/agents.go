@@ -64,8 +64,11 @@ type Request struct {
 	BlockedTools []string `json:"blockedTools,omitempty"`
 	// Rules say which tool calls pass, in words that all agents share. Whatever an agent
 	// makes of them, package policy judges every call again when it is seen.
-	Rules        []Rule   `json:"rules,omitempty"`
-	RuleDefault  string   `json:"ruleDefault,omitempty"`  // allow, ask or deny; "": the approval mode decides
+	Rules       []Rule `json:"rules,omitempty"`
+	RuleDefault string `json:"ruleDefault,omitempty"` // allow, ask or deny; "": the approval mode decides
+	// Protected are globs of further files that only a rule that names them lets be
+	// written, besides those that are so in every policy.
+	Protected    []string `json:"protected,omitempty"`
 	AddDirs      []string `json:"addDirs,omitempty"`      // further directories the agent may work in, absolute
 	SystemPrompt string   `json:"systemPrompt,omitempty"` // appended to the agent's own
 	Effort       string   `json:"effort,omitempty"`       // reasoning effort in the agent's own words, or ""
@@ -155,6 +158,8 @@ type Info struct {
 	Login        string   // what to do when it is not logged in, one line
 	KeyVariables []string // environment variables that log it in, any one of them
 	VersionArgs  []string // prints the version, quickly and offline
+	// Tools are those that its calls can be of, where these are not all; nil: all.
+	Tools        []Tool
 	LoginArgs    []string // exits 0 when logged in, quickly, free of charge; or nil
 	Capabilities Capabilities
 }

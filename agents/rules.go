@@ -42,8 +42,10 @@ func EnforcementBy(r Request, rule func(*Rule) (Enforcement, string)) []RuleEnfo
 	return all
 }
 
-// Ruled reports whether r has rules or a default.
-func (r Request) Ruled() bool { return len(r.Rules) > 0 || r.RuleDefault != "" }
+// Ruled reports whether r has permissions: rules, a default or protected files.
+func (r Request) Ruled() bool {
+	return len(r.Rules) > 0 || r.RuleDefault != "" || len(r.Protected) > 0
+}
 
 // Closed reports whether a call that no rule is about must not be made: nobody is there
 // to be asked.

@@ -19,7 +19,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 func options() pipeline.Options {
 	return pipeline.Options{Agents: map[string]pipeline.AgentInfo{
-		"claude": {Resume: true, Fork: true}, "codex": {Resume: true}, "gemini": {Resume: true},
+		"claude": {Resume: true, Fork: true, Transports: []string{"print", "stream-json"}}, "codex": {Resume: true}, "gemini": {Resume: true, Transports: []string{"headless"}},
 	}}
 }
 

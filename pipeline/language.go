@@ -92,6 +92,7 @@ func profileTable() []key {
 		{"use", "Which agent this is: claude, codex or gemini.", text()},
 		{"command", "The command line that starts the agent, instead of its executable on PATH.", oneOrMore(text())},
 		{"args", "Further arguments.", oneOrMore(text())},
+		{"transport", "The protocol that flow speaks with the agent; default: the one that the rules need.", text()},
 		{"model", "The agent's own name of the model.", text()},
 		{"approval", "Which tool calls pass without anyone being asked.", choice(Approvals()...)},
 		{"sandbox", "What the agent's tools can reach; default workspace-write.", choice(Sandboxes()...)},

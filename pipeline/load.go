@@ -19,6 +19,9 @@ import (
 type AgentInfo struct {
 	Resume bool // it can go on in a session
 	Fork   bool // it can branch a session
+	// Transports are the protocols that `transport` chooses from; one or none: there is
+	// nothing to choose.
+	Transports []string
 }
 
 // Options say in what surroundings a pipeline is read.

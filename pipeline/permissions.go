@@ -21,6 +21,8 @@ func permissionsTable() []key {
 		{"default", "What holds for a call that no rule matches.", choice(Effects()...)},
 		{"rules", "One of allow, ask and deny each, as allow: shell(go test *). deny beats ask beats allow.", listOf(ruleSchema())},
 		{"strict", "Refuse rules that the agent cannot enforce by itself.", truth()},
+		{"ask-timeout", "How long a call to be asked about waits for `flow approve` when nobody is there; without it, it is denied at once.", def("duration")},
+		{"protect", "Further protected files, as globs: a rule allows to write one only by its name.", oneOrMore(text())},
 	}
 }
 
@@ -34,7 +36,7 @@ func ruleSchema() schema {
 
 const maxRules = 500
 
-// permissions decodes {default, rules, strict}.
+// permissions decodes what permissionsTable lists.
 func (l *loader) permissions(n *yaml.Node) *Permissions {
 	var p Permissions
 	if isScalar(n) {
@@ -49,10 +51,34 @@ func (l *loader) permissions(n *yaml.Node) *Permissions {
 			p.Rules = l.rules(e.val)
 		case "strict":
 			p.Strict = l.boolean(e.val, "`permissions.strict`")
+		case "ask-timeout":
+			p.AskTimeout = l.duration(e.val, "`permissions.ask-timeout`")
+		case "protect":
+			p.Protect = l.protect(e.val)
 		}
 	})
 	l.lintRules(p.Rules, nil)
 	return &p
+}
+
+// protect decodes globs of paths.
+func (l *loader) protect(n *yaml.Node) (globs []string) {
+	for _, item := range l.items(n, "`permissions.protect`") {
+		glob, ok := l.text(item, "`permissions.protect`")
+		if !ok {
+			continue
+		}
+		why, hint := patternProblem("write_file", glob)
+		if strings.Trim(glob, "*/. ") == "" {
+			why, hint = "names nothing", "to be asked about every file write rules: [{ask: write_file}]"
+		}
+		if why != "" {
+			l.failNode(item, hint, "the path %q %s", shorten(glob), why)
+			continue
+		}
+		globs = append(globs, glob)
+	}
+	return globs
 }
 
 func (l *loader) rules(n *yaml.Node) []Permission {

@@ -1,18 +1,25 @@
 package pipeline
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
 // PermissionsOf returns the rules for the agent of a step: those of the pipeline, of the
 // step's profile and of the step itself together. nil: there are none. The default is
-// that of the step, else of the profile, else of the pipeline; one `strict` makes all
-// strict. Of a step that another agent works on, as a fallback or a candidate, it wants
+// that of the step, else of the profile, else of the pipeline, and so is the time to
+// wait for a person; one `strict` makes all strict. Of a step that another agent works on, as a fallback or a candidate, it wants
 // the copy with that agent.
 func (p *Plan) PermissionsOf(step *Step) *Permissions {
+	return MergePermissions(p.Permissions, p.Agents[step.Agent].Permissions, step.Permissions)
+}
+
+// MergePermissions joins the permissions of layers, the farthest first; nil ones say
+// nothing. nil: none says anything.
+func MergePermissions(layers ...*Permissions) *Permissions {
 	var all *Permissions
-	for _, one := range []*Permissions{p.Permissions, p.Agents[step.Agent].Permissions, step.Permissions} {
+	for _, one := range layers {
 		if one == nil {
 			continue
 		}
@@ -24,6 +31,8 @@ func (p *Plan) PermissionsOf(step *Step) *Permissions {
 		}
 		all.Rules = append(all.Rules, one.Rules...)
 		all.Strict = all.Strict || one.Strict
+		all.AskTimeout = cmp.Or(one.AskTimeout, all.AskTimeout)
+		all.Protect = append(all.Protect, one.Protect...)
 	}
 	return all
 }
@@ -58,7 +67,7 @@ func (l *loader) lintRules(rules, around []Permission) {
 	for i, r := range rules {
 		other := overruling(r, slices.Concat(around, rules[:i]), rules[i+1:])
 		switch {
-		case other == nil:
+		case other == nil, other.Effect == r.Effect && namesFile(r) && other.Pattern != r.Pattern:
 		case other.Effect == r.Effect:
 			l.warn(r.Pos, "remove it", "this rule says nothing new: line %d has `%s`", other.Pos.Line, other.text())
 		case other.Tool == "*":
@@ -67,6 +76,18 @@ func (l *loader) lintRules(rules, around []Permission) {
 			l.warn(r.Pos, "remove it, or narrow the other one", "this rule never applies: `%s` on line %d goes before it", other.text(), other.Pos.Line)
 		}
 	}
+}
+
+// namesFile reports whether a rule allows something by a pattern that may spell a
+// protected file: then it says more than a wider one that does not.
+func namesFile(r Permission) bool {
+	switch r.Tool {
+	case "write_file", "edit_file":
+		return r.Effect == "allow" && r.Pattern != ""
+	case "shell":
+		return r.Effect == "allow" && strings.ContainsAny(r.Pattern, "./")
+	}
+	return false
 }
 
 // overruling returns a rule that matches all that r does, and has the same effect or a

@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"flow/pipeline"
 
@@ -27,23 +28,24 @@ func warningsOf(t *testing.T, src string) []string {
 // The rules of pipeline, profile and step add up; the default is the nearest one's.
 func TestPermissionsOf(t *testing.T) {
 	p := parse(t, `
-permissions: {default: deny, rules: [{deny: read_file(**/.env*)}]}
+permissions: {default: deny, ask-timeout: 30m, protect: deploy, rules: [{deny: read_file(**/.env*)}]}
 agents:
   plain: {use: claude}
-  strict: {use: codex, permissions: {default: ask, strict: true, rules: [{allow: [read_file, shell(go *)]}]}}
+  strict: {use: codex, permissions: {default: ask, strict: true, ask-timeout: 1h, protect: ["*.tf"], rules: [{allow: [read_file, shell(go *)]}]}}
 steps:
   a: {agent: plain, prompt: x}
   b: {agent: strict, prompt: x}
   c: {agent: strict, prompt: x, permissions: {default: allow, rules: [{ask: web_search}]}}
-  d: {agent: plain, prompt: x, permissions: {rules: [{allow: "*"}]}}
+  d: {agent: plain, prompt: x, permissions: {ask-timeout: 2h, rules: [{allow: "*"}]}}
 `)
+	const minute = pipeline.Duration(time.Minute)
 	deny := pipeline.Permission{Effect: "deny", Tool: "read_file", Pattern: "**/.env*"}
 	read, goes := pipeline.Permission{Effect: "allow", Tool: "read_file"}, pipeline.Permission{Effect: "allow", Tool: "shell", Pattern: "go *"}
 	for id, want := range map[string]*pipeline.Permissions{
-		"a": {Default: "deny", Rules: []pipeline.Permission{deny}},
-		"b": {Default: "ask", Strict: true, Rules: []pipeline.Permission{deny, read, goes}},
-		"c": {Default: "allow", Strict: true, Rules: []pipeline.Permission{deny, read, goes, {Effect: "ask", Tool: "web_search"}}},
-		"d": {Default: "deny", Rules: []pipeline.Permission{deny, {Effect: "allow", Tool: "*"}}},
+		"a": {Default: "deny", AskTimeout: 30 * minute, Protect: []string{"deploy"}, Rules: []pipeline.Permission{deny}},
+		"b": {Default: "ask", Strict: true, AskTimeout: 60 * minute, Protect: []string{"deploy", "*.tf"}, Rules: []pipeline.Permission{deny, read, goes}},
+		"c": {Default: "allow", Strict: true, AskTimeout: 60 * minute, Protect: []string{"deploy", "*.tf"}, Rules: []pipeline.Permission{deny, read, goes, {Effect: "ask", Tool: "web_search"}}},
+		"d": {Default: "deny", AskTimeout: 120 * minute, Protect: []string{"deploy"}, Rules: []pipeline.Permission{deny, {Effect: "allow", Tool: "*"}}},
 	} {
 		got := p.PermissionsOf(p.Step(id))
 		if d := cmp.Diff(want, got, cmpopts.IgnoreTypes(pipeline.Pos{})); d != "" {
@@ -71,6 +73,7 @@ func TestRulesWithoutEffect(t *testing.T) {
 		{"{allow: shell}, {allow: shell(ls)}", "this rule says nothing new: line 1 has `allow: shell`"},
 		{"{allow: shell(ls)}, {allow: shell}", "this rule says nothing new: line 1 has `allow: shell`"},
 		{"{allow: shell(ls)}, {allow: shell(ls)}", "this rule says nothing new: line 1 has `allow: shell(ls)`"},
+		{"{allow: write_file}, {allow: write_file(AGENTS.md)}, {allow: shell(cp *)}, {allow: shell(cp a .claude)}", ""}, // these name what is protected
 		{"{deny: shell}, {ask: read_file}, {allow: edit_file}", ""},
 		{"{deny: shell(rm *)}, {allow: shell}", ""},
 		{"{deny: read_file(/etc/**)}, {allow: read_file(**)}", ""},

@@ -73,6 +73,7 @@ type Profile struct {
 	Use          string   `json:"use"` // claude, codex or gemini
 	Command      []string `json:"command,omitempty"`
 	Args         []string `json:"args,omitempty"`
+	Transport    string   `json:"transport,omitempty"` // "": the agent's adapter chooses
 	Model        string   `json:"model,omitempty"`
 	Approval     string   `json:"approval,omitempty"`
 	Sandbox      string   `json:"sandbox,omitempty"`
@@ -253,6 +254,10 @@ type Permissions struct {
 	Default string       `json:"default,omitempty"` // deny, ask, allow; "": as the approval mode says
 	Rules   []Permission `json:"rules,omitempty"`
 	Strict  bool         `json:"strict,omitempty"` // refuse rules that an agent cannot enforce
+	// AskTimeout is how long a call that a person is to be asked about waits for one when
+	// nobody is there; 0: it is denied at once.
+	AskTimeout Duration `json:"askTimeout,omitempty"`
+	Protect    []string `json:"protect,omitempty"` // globs of further protected files
 }
 
 // Permission is one rule: `allow: shell(go test *)`.

@@ -50,9 +50,13 @@ func (l *loader) profileName(at *yaml.Node) bool {
 func (l *loader) profile(e entry) Profile {
 	p := Profile{Name: e.key, Pos: place(e.at)}
 	found := false
+	var transport *yaml.Node
 	for _, k := range l.entries(e.val, "agent `"+e.key+"`", MaxKeys) {
-		if k.key == "use" {
+		switch k.key {
+		case "use":
 			found = true
+		case "transport":
+			transport = k.val
 		}
 		if !l.profileKey(&p, k) {
 			l.unknownKey(k.at, inProfile, profileKeys())
@@ -65,7 +69,23 @@ func (l *loader) profile(e entry) Profile {
 			l.failNode(e.at, l.agentNames("add `use: …`: "), "agent `%s` has no `use`", e.key)
 		}
 	}
+	if transport != nil && p.Transport != "" && l.builtin(p.Use) {
+		l.checkTransport(transport, p)
+	}
 	return p
+}
+
+// checkTransport refuses a protocol that the agent of a profile does not speak.
+func (l *loader) checkTransport(at *yaml.Node, p Profile) {
+	known := l.o.Agents[p.Use].Transports
+	if slices.Contains(known, p.Transport) {
+		return
+	}
+	hint := orList(suggest(p.Transport, known), "the transports of "+p.Use+" are ", known)
+	if len(known) < 2 {
+		hint = "leave it out: there is nothing to choose"
+	}
+	l.failNode(at, hint, "agent `%s` has no transport `%s`", p.Use, shorten(p.Transport))
 }
 
 func (l *loader) profileKey(p *Profile, k entry) bool {
@@ -77,6 +97,8 @@ func (l *loader) profileKey(p *Profile, k entry) bool {
 		p.Command = l.texts(k.val, what)
 	case "args":
 		p.Args = l.texts(k.val, what)
+	case "transport":
+		p.Transport = l.plain(k.val, what)
 	case "model":
 		p.Model = l.plain(k.val, what)
 	case "approval":

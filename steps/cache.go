@@ -87,7 +87,8 @@ func (a *attempt) look(ctx context.Context, prompt string) (*lookup, error) {
 	if err != nil {
 		return nil, err
 	}
-	req := stepRequest(a.frame.plan, a.step, a.workspace())
+	req := stepRequest(a.frame.plan, a.step, a.workspace(), a.adapter())
+	req.Transport = "" // how an agent is spoken to changes nothing of what it answers
 	for i := range req.Rules {
 		req.Rules[i].Where = ""
 	}

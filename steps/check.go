@@ -30,7 +30,7 @@ func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors
 		if adapter == nil { // the language has refused an unknown agent
 			return
 		}
-		req := stepRequest(p, s, "/workspace")
+		req := stepRequest(p, s, "/workspace", adapter)
 		req.Prompt, req.Dir, req.Scratch, req.Home, req.Schema = "prompt", "/workspace", "/scratch", "/home", s.Output
 		req.Session = checkedSession(s.Session)
 		var found pipeline.Errors
@@ -83,20 +83,23 @@ func refusal(file, path string, profile pipeline.Profile, s *pipeline.Step, err 
 }
 
 // stepRequest is the part of a request that the plan decides: the profile, and what the
-// step has instead or besides.
-func stepRequest(p *pipeline.Plan, s *pipeline.Step, workspace string) agents.Request {
+// step has instead or besides. An adapter of several protocols chooses one by it.
+func stepRequest(p *pipeline.Plan, s *pipeline.Step, workspace string, adapter agents.Adapter) agents.Request {
 	r := profileRequest(p.Agents[s.Agent], workspace)
 	if s.Sandbox != "" {
 		r.Sandbox = agents.SandboxMode(s.Sandbox)
 	}
 	rules(&r, p, s)
+	if t, ok := adapter.(agents.Transporter); ok {
+		r.Transport = t.Transport(r)
+	}
 	return r
 }
 
 // profileRequest is the part of a request that the profile decides.
 func profileRequest(p pipeline.Profile, workspace string) agents.Request {
 	r := agents.Request{
-		Model: p.Model, Approval: agents.ApprovalMode(p.Approval), Sandbox: agents.SandboxMode(p.Sandbox),
+		Model: p.Model, Transport: p.Transport, Approval: agents.ApprovalMode(p.Approval), Sandbox: agents.SandboxMode(p.Sandbox),
 		AllowedTools: p.AllowedTools, BlockedTools: p.BlockedTools, SystemPrompt: p.SystemPrompt, Effort: p.Effort,
 		MaxTurns: p.MaxTurns, MaxCostUSD: p.MaxCostUSD, Inherit: p.Inherit, Args: p.Args,
 	}

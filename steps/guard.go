@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"flow/agents"
@@ -19,13 +20,27 @@ func rules(r *agents.Request, p *pipeline.Plan, s *pipeline.Step) {
 	if permissions == nil {
 		return
 	}
-	r.RuleDefault = permissions.Default
+	r.RuleDefault, r.Protected = permissions.Default, slices.Clone(permissions.Protect)
 	for _, rule := range permissions.Rules {
 		r.Rules = append(r.Rules, agents.Rule{
 			Effect: rule.Effect, Tool: rule.Tool, Pattern: rule.Pattern,
 			Where: fmt.Sprintf("%s:%d:%d", p.File, rule.Pos.Line, rule.Pos.Col),
 		})
 	}
+}
+
+// pipelineFiles are the paths of a plan's own file, in the workspace of the run and in
+// that of a step: an agent that writes it writes what runs next.
+func (x *Executor) pipelineFiles(p *pipeline.Plan, workspace string) []string {
+	file := p.File
+	if !filepath.IsAbs(file) {
+		file = filepath.Join(x.Workspace, file)
+	}
+	files := []string{file}
+	if rel, err := filepath.Rel(x.Workspace, file); err == nil && filepath.IsLocal(rel) && workspace != x.Workspace {
+		files = append(files, filepath.Join(workspace, rel))
+	}
+	return files
 }
 
 // A guard judges the tool calls of one process of an agent by the rules of its request,
@@ -57,7 +72,7 @@ func newGuard(adapter agents.Adapter, r agents.Request, home string) *guard {
 		own[i] = rule
 	}
 	g := &guard{
-		request: r, policy: policy.New(own, r.RuleDefault, r.Dir),
+		request: r, policy: policy.New(own, r.RuleDefault, r.Dir, r.Protected...),
 		pending: map[string]policy.Decision{}, open: map[string]sighting{}, permits: map[string]bool{},
 	}
 	g.enforcer, _ = adapter.(agents.Enforcer)

@@ -13,12 +13,14 @@ import (
 
 // A PreviewAgent is how an agent would be started for a step.
 type PreviewAgent struct {
-	Profile string   `json:"profile"`
-	Use     string   `json:"use"`
-	Judge   bool     `json:"judge,omitempty"` // it decides between the others
-	Model   string   `json:"model,omitempty"` // "": the agent's choice
-	Command []string `json:"command"`         // the prompt goes to its standard input
-	Env     []string `json:"env,omitempty"`   // names of the variables that the agent itself is given
+	Profile string `json:"profile"`
+	Use     string `json:"use"`
+	Judge   bool   `json:"judge,omitempty"` // it decides between the others
+	Model   string `json:"model,omitempty"` // "": the agent's choice
+	// Transport is the protocol that flow speaks with it; "" when it has one without a name.
+	Transport string   `json:"transport,omitempty"`
+	Command   []string `json:"command"`       // the prompt goes to its standard input
+	Env       []string `json:"env,omitempty"` // names of the variables that the agent itself is given
 	// Sandbox and Approval are what holds, given or by default.
 	Sandbox  string        `json:"sandbox"`
 	Approval string        `json:"approval,omitempty"` // "": edits of files pass within the sandbox
@@ -80,7 +82,8 @@ func (p *PreviewStep) choice() string {
 
 func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 	profile := v.plan.Agents[s.Agent]
-	req := stepRequest(v.plan, s, v.Workspace)
+	adapter := v.Adapters[profile.Use]
+	req := stepRequest(v.plan, s, v.Workspace, adapter)
 	req.Prompt, req.Dir, req.Scratch, req.Schema = cmp.Or(prompt, "‹prompt›"), filepath.Join(v.Workspace, cwd), previewScratch, s.Output
 	req.Session, req.Home = checkedSession(s.Session), filepath.Join(previewHome, profile.Use)
 	a := PreviewAgent{
@@ -88,7 +91,6 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 		Sandbox: cmp.Or(string(req.Sandbox), string(agents.SandboxWorkspaceWrite)), Approval: string(req.Approval),
 		MaxTurns: profile.MaxTurns, MaxCost: profile.MaxCostUSD, Command: profile.Command,
 	}
-	adapter := v.Adapters[profile.Use]
 	if adapter == nil {
 		a.Problem = "this flow does not have the agent " + profile.Use
 		return a
@@ -96,6 +98,7 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 	if len(a.Command) == 0 {
 		a.Command = []string{adapter.Info().Executable}
 	}
+	a.Transport = transport(adapter, req)
 	a.Rules = previewRules(adapter, req)
 	cmd, err := adapter.Command(req)
 	if err != nil {

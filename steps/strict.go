@@ -19,6 +19,14 @@ func Enforcement(adapter agents.Adapter, r agents.Request) []agents.RuleEnforcem
 	})
 }
 
+// transport is the protocol of a request: the first of the agent's, unless it names one.
+func transport(adapter agents.Adapter, r agents.Request) string {
+	if known := adapter.Info().Transports; r.Transport == "" && len(known) > 0 {
+		return known[0]
+	}
+	return r.Transport
+}
+
 // strictErrors are the rules of a step that the agent does not keep, where the plan
 // demands that it does.
 func strictErrors(p *pipeline.Plan, path string, s *pipeline.Step, adapter agents.Adapter, r agents.Request) (errs pipeline.Errors) {

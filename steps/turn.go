@@ -141,10 +141,13 @@ func (a *attempt) accompany(ctx context.Context, spec proc.Spec, l *listener) (r
 
 // request is what the turn asks of the agent.
 func (a *attempt) request(session agents.Session, prompt string) agents.Request {
-	req := stepRequest(a.frame.plan, a.step, a.workspace())
+	req := stepRequest(a.frame.plan, a.step, a.workspace(), a.adapter())
 	req.Dir, req.Schema, req.Scratch = a.dir, a.step.Output, a.path("d")
 	req.Home = filepath.Join(a.x.Store.Dir(), "agents", a.profile().Use)
 	req.Session, req.Prompt = session, prompt
+	if req.Ruled() {
+		req.Protected = append(req.Protected, a.x.pipelineFiles(a.frame.plan, a.workspace())...)
+	}
 	if a.bound != nil {
 		req.MaxCostUSD = a.bound.left
 	}

@@ -21,6 +21,7 @@ func (Adapter) Info() agents.Info {
 	return agents.Info{
 		Name:       name,
 		Title:      "Claude Code",
+		Transports: []string{"print"},
 		Executable: "claude",
 		// The version is named because npm on Node 20 silently picks 2.1.197, the
 		// last one that claims to run there.

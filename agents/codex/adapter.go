@@ -29,7 +29,9 @@ func (Adapter) Info() agents.Info {
 	return agents.Info{
 		Name:         name,
 		Title:        "Codex",
+		Transports:   []string{"exec"},
 		Executable:   "codex",
+		Tools:        []agents.Tool{agents.ToolShell, agents.ToolWriteFile, agents.ToolEditFile, agents.ToolWebSearch, agents.ToolMCP},
 		Install:      "install the Codex CLI: npm install -g @openai/codex",
 		Login:        login,
 		KeyVariables: []string{"CODEX_API_KEY"},

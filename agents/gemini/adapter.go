@@ -27,6 +27,7 @@ func (Adapter) Info() agents.Info {
 	return agents.Info{
 		Name:         Name,
 		Title:        "Gemini CLI",
+		Transports:   []string{"headless"},
 		Executable:   "gemini",
 		Install:      "npm install -g @google/gemini-cli",
 		Login:        loginHint,

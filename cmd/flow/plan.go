@@ -209,6 +209,9 @@ func (w preview) agent(a steps.PreviewAgent) {
 			parts = append(parts, name+" "+value)
 		}
 	}
+	if len(a.Rules) > 0 { // which the protocol keeps, or not
+		add("transport", a.Transport)
+	}
 	add("model", a.Model)
 	add("approval", a.Approval)
 	add("fallback", strings.Join(a.Fallback, " "))

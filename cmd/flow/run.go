@@ -121,8 +121,8 @@ func fileError(file string, err error) error {
 func languageOptions() pipeline.Options {
 	o := pipeline.Options{Agents: map[string]pipeline.AgentInfo{}}
 	for name, adapter := range adapters() {
-		c := adapter.Info().Capabilities
-		o.Agents[name] = pipeline.AgentInfo{Resume: c.Resume, Fork: c.Fork}
+		info := adapter.Info()
+		o.Agents[name] = pipeline.AgentInfo{Resume: info.Capabilities.Resume, Fork: info.Capabilities.Fork, Transports: info.Transports}
 	}
 	return o
 }
