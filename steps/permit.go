@@ -111,13 +111,17 @@ func denial(r ruling) string {
 func (t *talk) ask(r agents.PermissionRequested, call policy.Call, d policy.Decision) {
 	call.Risk = cmp.Or(d.Risk, call.Risk)
 	out := ruling{call: call, request: r.RequestID, tool: r.ToolID, rule: d.Rule, by: byDefault}
+	q := t.a.permission(call, d)
+	if answer, ok := t.a.x.answers.found(q, t.a.x.ledger.get(q.Path).open); ok { // before flow died, say
+		t.rule(out.asked(answer))
+		return
+	}
 	wait, ok := t.a.patience()
 	if !ok {
 		out.message = oneLine(d.Why) + ": a person is to be asked, and nobody is there"
 		t.rule(out)
 		return
 	}
-	q := t.a.permission(call, d)
 	if wait > 0 {
 		q.Deadline = t.a.x.Now().Add(wait).UTC()
 	}
@@ -138,7 +142,7 @@ func (t *talk) answered(out ruling, answer Answer, err error) {
 	t.forget(out.request)
 	switch {
 	case err == nil:
-		out.by, out.allow, out.person, out.message = byPerson, answer.Approved, answer.By, cmp.Or(answer.Reason, personText(answer))
+		out = out.asked(answer)
 	case t.ctx.Err() != nil:
 		return // the turn is being interrupted
 	case errors.Is(err, errTimeout):
@@ -152,7 +156,8 @@ func (t *talk) answered(out ruling, answer Answer, err error) {
 	t.proceed()
 }
 
-func personText(a Answer) string {
+// asked is the ruling as a person has said.
+func (r ruling) asked(a Answer) ruling {
 	text := "denied"
 	if a.Approved {
 		text = "approved"
@@ -160,13 +165,17 @@ func personText(a Answer) string {
 	if a.By != "" {
 		text += " by " + a.By
 	}
-	return text
+	r.by, r.allow, r.person, r.message = byPerson, a.Approved, a.By, cmp.Or(a.Reason, text)
+	return r
 }
 
 // patience is how long a person may take to permit a call, 0 for ever. It is false when
 // there is nobody, and nobody is waited for.
 func (a *attempt) patience() (time.Duration, bool) {
 	wait := a.x.AskTimeout
+	if p := a.frame.plan.PermissionsOf(a.step); p != nil && wait == 0 {
+		wait = time.Duration(p.AskTimeout)
+	}
 	return wait, wait > 0 || a.x.Ask != nil
 }
 

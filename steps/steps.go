@@ -63,8 +63,8 @@ type Config struct {
 	Logger  hclog.Logger
 	// Ask answers questions from where the user sits; nil: `flow approve` alone does.
 	Ask Asker
-	// AskTimeout is how long a permission waits for `flow approve` where Ask is nil, or for
-	// either; 0: it does not wait, or for ever.
+	// AskTimeout is how long a call that a person is asked about waits for an answer, in
+	// place of the pipeline's `ask-timeout`; 0: the pipeline decides.
 	AskTimeout time.Duration
 	// Yes approves the questions of `ask` steps that have no form. It permits nothing.
 	Yes bool

@@ -73,7 +73,7 @@ func (e *engine) prepare() error {
 		RunID: header.ID, Started: header.Created, Plan: e.plan, Adapters: adapters(),
 		Store: e.run, Launcher: e.supervisor, Workspace: header.Workspace,
 		Inputs: e.inputs, Secrets: e.secrets, Environ: e.environ(),
-		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Yes: e.yes, Stop: e.stop,
+		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Yes: e.yes, AskTimeout: e.ask, Stop: e.stop,
 		CacheDir: filepath.Join(filepath.Dir(filepath.Dir(e.run.Dir())), "cache"),
 	}
 	if e.interactive(e.driveFlags) {
