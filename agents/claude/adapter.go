@@ -1,6 +1,7 @@
-// Package claude speaks for Claude Code, one turn a process: `claude -p` with the
-// prompt on standard input and stream-json on standard output. It was written
-// against version 2.1.329 and understands the streams of 2.1.197.
+// Package claude speaks for Claude Code, one process a turn: `claude -p` with
+// stream-json on standard output, and on standard input the prompt alone or, where rules
+// want every tool call to be decided, the control protocol. It was written against
+// version 2.1.329 and understands the streams of 2.1.197.
 //
 // Three facts of that protocol shape the package. A result with the subtype
 // "success" may be an error: is_error decides. One process may print several
@@ -21,7 +22,7 @@ func (Adapter) Info() agents.Info {
 	return agents.Info{
 		Name:       name,
 		Title:      "Claude Code",
-		Transports: []string{"print"},
+		Transports: transports(),
 		Executable: "claude",
 		// The version is named because npm on Node 20 silently picks 2.1.197, the
 		// last one that claims to run there.
@@ -43,13 +44,17 @@ func (Adapter) Info() agents.Info {
 	}
 }
 
-// Dialog returns the protocol machine for the process that Command(r) starts. A
-// request without Dir stands for a recorded stream whose request is not known:
-// then nothing is said of tools that were asked for and not granted.
+// Dialog returns the protocol machine for the process that Command(r) starts, a
+// Conversation for the transport stream-json. A request without Dir stands for a recorded
+// stream whose request is not known: then nothing is said of tools that were asked for
+// and not granted.
 func (Adapter) Dialog(r agents.Request) agents.Dialog {
 	d := &dialog{dir: r.Dir, calls: map[string]call{}, subagents: map[string]bool{}}
 	if r.Dir != "" {
 		d.wanted = tools(r)
+	}
+	if talks(r) {
+		return newConversation(d, r)
 	}
 	return d
 }

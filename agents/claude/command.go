@@ -17,7 +17,7 @@ const maxArg = 128 << 10
 
 // Command returns how to start Claude Code for r. The prompt goes to standard
 // input: as an argument it would be limited to 128 KiB, and one that begins with
-// "-" would be read as a flag.
+// "-" would be read as a flag. In the two-way transport the Conversation writes it there.
 //
 // A resumed session remembers its model but neither its permission mode nor its
 // tools, so every flag is given every time. Unless r.Inherit is set, no settings
@@ -32,14 +32,17 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 		return agents.Command{}, err
 	}
 	args := []string{"-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"}
+	if talks(r) {
+		args = append(args, "--input-format", "stream-json", "--permission-prompt-tool", "stdio")
+	}
 	args = append(args, sessionArgs(r.Session)...)
 	args = append(args, policyArgs(r)...)
 	args = append(args, modelArgs(r)...)
 	prompt, files := systemPrompt(r)
 	args = append(args, prompt...)
 	return agents.Command{
-		Args: append(args, r.Args...), Env: environment(), Dir: r.Dir,
-		Stdin: neutral(r.Prompt), Files: files, Interrupt: "INT",
+		Args: append(args, r.Args...), Env: environment(r), Dir: r.Dir,
+		Stdin: neutral(r.Prompt), Talks: talks(r), Files: files, Interrupt: "INT",
 	}, nil
 }
 
@@ -85,10 +88,27 @@ func policyArgs(r agents.Request) []string {
 // ruledMode is the permission mode. Under rules with a default the rules say what
 // passes: nothing else does, or everything that the CLI has tools for.
 func ruledMode(r agents.Request) string {
+	if talks(r) {
+		return askingMode(r)
+	}
 	if r.Closed() && r.Approval != agents.ApprovalPlan {
 		return "dontAsk"
 	}
 	return permissionMode(r.Approval)
+}
+
+// askingMode is the permission mode in which the CLI asks for what it would not do by
+// itself. It never is one that denies or allows without asking. Where the rules have a
+// default, the answer to the callback decides on every call, and nothing has to pass by
+// the mode.
+func askingMode(r agents.Request) string {
+	switch {
+	case r.Approval == agents.ApprovalPlan:
+		return "plan"
+	case r.RuleDefault == "" && (r.Approval == "" || r.Approval == agents.ApprovalAutoEdit):
+		return "acceptEdits"
+	}
+	return "default"
 }
 
 // permissionMode is the CLI's word for a mode. "default" is spelt "manual" since
@@ -189,8 +209,8 @@ func systemPrompt(r agents.Request) ([]string, []agents.File) {
 // work that outlives the turn, and few retries of its own (the default of ten
 // takes three minutes to report a wrong key), because flow retries too. And it makes
 // words of a prompt mere words: @path reads no file, ultrathink costs no thoughts.
-func environment() []string {
-	return []string{
+func environment(r agents.Request) []string {
+	env := []string{
 		"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1",
 		"CLAUDE_CODE_DISABLE_FILE_MENTIONS=1",
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",
@@ -199,6 +219,10 @@ func environment() []string {
 		"DISABLE_AUTOUPDATER=1",
 		"DISABLE_TELEMETRY=1",
 	}
+	if talks(r) {
+		env = append(env, "CLAUDE_CODE_SIMPLE=0") // the simple CLI agrees to call back, and does not
+	}
+	return env
 }
 
 // neutral returns prompt so that it is not taken for a slash command. A newline

@@ -23,6 +23,8 @@ type dialog struct {
 	model   string // that of init, then that of the last answer
 	began   bool   // the model was seen at work
 
+	complaint string // an error that older versions report on a line of its own
+
 	answer    answer
 	stream    stream
 	calls     map[string]call // open tool calls by id
@@ -37,14 +39,17 @@ type dialog struct {
 func (d *dialog) SessionID() string { return d.session }
 
 // Line translates one line of standard output.
-func (d *dialog) Line(line []byte) []agents.Event {
+func (d *dialog) Line(line []byte) []agents.Event { return d.read(line, d.message) }
+
+// read translates a line by means of message.
+func (d *dialog) read(line []byte, message func(*fastjson.Value) []agents.Event) []agents.Event {
 	v, events := d.reader.Object(line)
 	if v == nil {
 		return events
 	}
 	d.spoke = true
 	d.noteSession(v)
-	events = d.message(v)
+	events = message(v)
 	if at, err := time.Parse(time.RFC3339, native.String(v, "timestamp")); err == nil {
 		for i := range events {
 			events[i].Time = at.UTC()
@@ -92,13 +97,16 @@ func (d *dialog) message(v *fastjson.Value) []agents.Event {
 		return d.rateLimit(v.Get("rate_limit_info"))
 	case "tool_progress":
 		return toolProgress(v)
-	case "control_request", "control_response", "control_cancel_request":
+	case "control_request", "control_response", "control_cancel_request", olderRequest:
 		return d.control(typ, v)
 	case "command_lifecycle":
 		return system(typ, native.String(v, "state"))
 	case "conversation_reset":
 		return system(typ, native.String(v, "trigger"))
 	default:
+		if events, ok := d.olderMessage(typ, v); ok {
+			return events
+		}
 		return native.Unknown(typ, v)
 	}
 }
@@ -107,6 +115,9 @@ func (d *dialog) message(v *fastjson.Value) []agents.Event {
 func (d *dialog) assistant(v *fastjson.Value) []agents.Event {
 	message, parent := v.Get("message"), native.String(v, "parent_tool_use_id")
 	model := native.String(message, "model")
+	if model == "" {
+		model = native.String(v, "model") // the older protocol
+	}
 	switch {
 	case model == "<synthetic>":
 		return d.synthetic(v)
@@ -115,7 +126,7 @@ func (d *dialog) assistant(v *fastjson.Value) []agents.Event {
 	case model != "":
 		d.model = model
 	}
-	id := native.String(message, "id")
+	id := messageID(v)
 	d.began = true
 	d.answer.begin(id)
 	var events []agents.Event

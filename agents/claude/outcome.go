@@ -44,8 +44,8 @@ func (d *dialog) result(v *fastjson.Value) []agents.Event {
 // schema: a turn that a background task opens later has none of its own.
 func (w verdict) next(v *fastjson.Value) verdict {
 	n := verdict{
-		final: true, isError: v.GetBool("is_error"), text: native.String(v, "result"), output: w.output,
-		turns: int(native.Int(v, "num_turns")), command: native.String(v, "local_command"),
+		final: true, isError: failed(v), text: native.String(v, "result"), output: w.output,
+		turns: int(max(native.Int(v, "num_turns"), native.Int(v, "turn_count"))), command: native.String(v, "local_command"),
 		failure: failure{
 			subtype: native.String(v, "subtype"), terminal: native.String(v, "terminal_reason"),
 			stop: native.String(v, "stop_reason"), startup: native.String(v, "startup_failure_reason"),
@@ -54,7 +54,7 @@ func (w verdict) next(v *fastjson.Value) verdict {
 			interrupted: w.interrupted, limited: w.limited, resetsAt: w.resetsAt,
 		},
 	}
-	n.failure.text = strings.TrimSpace(strings.Join(texts(v.GetArray("errors")), "\n"))
+	n.failure.text = strings.TrimSpace(strings.Join(append(texts(v.GetArray("errors")), native.String(v, "error")), "\n"))
 	if n.failure.text == "" {
 		n.failure.text = n.text
 	}
@@ -62,6 +62,12 @@ func (w verdict) next(v *fastjson.Value) verdict {
 		n.output = output
 	}
 	return n
+}
+
+// failed reports whether a result is one of a failure. The older protocol has only the
+// subtype for that.
+func failed(v *fastjson.Value) bool {
+	return v.GetBool("is_error") || !v.Exists("is_error") && strings.HasPrefix(native.String(v, "subtype"), "error")
 }
 
 // succeeded reports whether the last turn was one of the model and ended well.
@@ -116,23 +122,24 @@ func reason(p *agents.Problem) agents.Reason {
 // comes before what it said, and that before its exit status.
 func (d *dialog) problem(exit agents.Exit) *agents.Problem {
 	w := &d.verdict
+	over := exit.Intent == agents.IntentDone && w.final // it was ended because the turn had ended
 	switch {
 	case exit.Err != nil:
 		return problem(agents.CauseSpawn, "cannot start Claude Code: "+exit.Err.Error())
-	case exit.Intent != agents.IntentNone:
+	case exit.Intent != agents.IntentNone && exit.Intent != agents.IntentDone:
 		if w.succeeded() {
 			return nil
 		}
 		return intended(exit.Intent)
 	case w.isError: // also when it was killed on its way out
 		return w.failure.problem()
-	case killer(exit) != "":
+	case killer(exit) != "" && !over:
 		return killed(killer(exit), exit)
 	case !w.final:
 		return d.noResult(exit)
 	case w.swallowed():
 		return swallowed(w)
-	case exit.Code != 0:
+	case exit.Code != 0 && !over:
 		return problem(agents.CauseProtocol, fmt.Sprintf("the result says success, but the exit status is %d", exit.Code))
 	}
 	return nil
@@ -179,6 +186,9 @@ func killed(signal string, exit agents.Exit) *agents.Problem {
 // there is to know stands on standard error.
 func (d *dialog) noResult(exit agents.Exit) *agents.Problem {
 	tail := stderrTail(exit.Stderr)
+	if tail == "" {
+		tail = d.complaint
+	}
 	if !d.spoke && exit.Code != 0 && tail != "" {
 		return problem(startCause(tail), tail)
 	}

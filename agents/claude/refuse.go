@@ -18,7 +18,7 @@ const maxPrompt = 10 << 20
 // and say the same less clearly, or, worse, not say it.
 func refuse(r agents.Request) error {
 	checks := []func(agents.Request) error{
-		refusePrompt, refuseSession, refuseModes, refuseTools, refuseRules, refuseLimits, refuseSchema, refuseSystemPrompt, refuseArgs,
+		refuseTransport, refusePrompt, refuseSession, refuseModes, refuseTools, refuseRules, refuseLimits, refuseSchema, refuseSystemPrompt, refuseArgs,
 	}
 	for _, check := range checks {
 		if err := check(r); err != nil {
@@ -69,7 +69,7 @@ func refuseModes(r agents.Request) error {
 	default:
 		return unsupported(fmt.Sprintf("unknown sandbox %q", r.Sandbox), "use off, read-only or workspace-write")
 	}
-	if permissionMode(r.Approval) == "" {
+	if permissionMode(r.Approval) == "" && !(talks(r) && r.Approval == agents.ApprovalAskDangerous) {
 		return unsupported(fmt.Sprintf("Claude Code has no approval mode %q", r.Approval),
 			"use plan, deny, ask, auto-edit or auto-all")
 	}
@@ -151,8 +151,13 @@ func refuseArgs(r agents.Request) error {
 		case "-c", "--continue", "-r", "--resume", "--session-id", "--fork-session", "--no-session-persistence":
 			return unsupported("argument "+flag+" would change the session", "remove it from the profile; use session: in the step")
 		case "--permission-mode", "--permission-prompt-tool", "--tools", "--dangerously-skip-permissions",
-			"--allow-dangerously-skip-permissions":
+			"--allow-dangerously-skip-permissions", "--permission-prompts":
 			return unsupported("argument "+flag+" would change the policy", "remove it from the profile; use approval: and sandbox:")
+		case "--bare":
+			if talks(r) {
+				return unsupported("with --bare Claude Code does not call back before it calls tools, so that rules would not be kept",
+					"remove it from the profile, or use transport: print")
+			}
 		}
 	}
 	return nil

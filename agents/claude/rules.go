@@ -20,8 +20,8 @@ func ruledTools(r agents.Request, sandboxed []string) []string {
 	var list []string
 	for _, name := range everyTool() {
 		tool := toolOf(name)
-		given := slices.Contains(sandboxed, name) || r.Sandbox == "" && (r.Allows(tool) || r.RuleDefault == "allow")
-		if given && (!r.Closed() || r.Allows(tool)) && !r.Forbids(tool) {
+		given := slices.Contains(sandboxed, name) || r.Sandbox == "" && (opens(r, tool) || passes(r, r.RuleDefault))
+		if given && (!closed(r) || opens(r, tool)) && !forbids(r, tool) {
 			list = append(list, name)
 		}
 	}
@@ -33,9 +33,38 @@ func ruledTools(r agents.Request, sandboxed []string) []string {
 	return list
 }
 
-// ruleArgs are the CLI's own rules: what it allows and what it denies. What a person is
-// to be asked for is denied, for nobody is there; a denial wins over what is allowed.
+// passes reports whether a call with this effect may be made in the end. What a person is
+// to be asked for can only be asked where the CLI asks flow.
+func passes(r agents.Request, effect string) bool {
+	return effect == "allow" || effect == "ask" && talks(r)
+}
+
+// opens reports whether some calls of tool may pass by a rule.
+func opens(r agents.Request, tool agents.Tool) bool {
+	return slices.ContainsFunc(r.Rules, func(rule agents.Rule) bool { return isAbout(rule, tool) && passes(r, rule.Effect) })
+}
+
+// forbids reports whether rules forbid every call of tool.
+func forbids(r agents.Request, tool agents.Tool) bool {
+	return slices.ContainsFunc(r.Rules, func(rule agents.Rule) bool {
+		return isAbout(rule, tool) && !passes(r, rule.Effect) && rule.Anything()
+	})
+}
+
+func isAbout(rule agents.Rule, tool agents.Tool) bool {
+	return rule.Tool == string(tool) || rule.Tool == "*"
+}
+
+// closed reports whether a call that no rule is about must not be made.
+func closed(r agents.Request) bool { return r.RuleDefault != "" && !passes(r, r.RuleDefault) }
+
+// ruleArgs are the CLI's own rules: what it allows and what it denies. A denial wins over
+// what is allowed. On its own, what a person is to be asked for is denied. Where it asks
+// flow the answers allow, and its own denials are but a second line.
 func ruleArgs(r agents.Request) (allowed, denied []string) {
+	if talks(r) {
+		return nil, ownDenials(r)
+	}
 	if r.RuleDefault == "allow" {
 		allowed = tools(r)
 	}
@@ -48,6 +77,16 @@ func ruleArgs(r agents.Request) (allowed, denied []string) {
 		}
 	}
 	return allowed, denied
+}
+
+func ownDenials(r agents.Request) (denied []string) {
+	for _, rule := range r.Rules {
+		if rule.Effect == "deny" {
+			patterns, _ := patterns(rule)
+			denied = append(denied, patterns...)
+		}
+	}
+	return denied
 }
 
 // patterns is a rule in the CLI's words, and why these say less than it, "" if they do
@@ -124,7 +163,7 @@ func mcpPattern(rule agents.Rule) (list []string, lack string) {
 
 // withoutServers reports whether no MCP server is to be loaded.
 func withoutServers(r agents.Request) bool {
-	return !r.Inherit || r.Forbids(agents.ToolMCP) || r.Closed() && !r.Allows(agents.ToolMCP)
+	return !r.Inherit || forbids(r, agents.ToolMCP) || closed(r) && !opens(r, agents.ToolMCP)
 }
 
 // refuseRules stops rules that allow what the sandbox cannot hold.
@@ -145,6 +184,9 @@ func refuseRules(r agents.Request) error {
 
 // Enforces reports whether the CLI refuses a call that breaks rule and goes on.
 func (a Adapter) Enforces(r agents.Request, rule *agents.Rule) bool {
+	if talks(r) {
+		return true
+	}
 	if rule == nil {
 		return r.Closed()
 	}
@@ -159,6 +201,8 @@ func (Adapter) Enforcement(r agents.Request) []agents.RuleEnforcement {
 
 func enforcement(r agents.Request, rule *agents.Rule) (agents.Enforcement, string) {
 	switch {
+	case talks(r): // it asks before every call, those of subagents and of MCP servers included
+		return agents.Enforced, ""
 	case rule == nil:
 		return defaultEnforcement(r)
 	case rule.Tool == string(agents.ToolMCP) && withoutServers(r):

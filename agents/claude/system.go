@@ -79,7 +79,7 @@ func (d *dialog) init(v *fastjson.Value) []agents.Event {
 	var events []agents.Event
 	if d.started == "" || d.started != d.session {
 		d.started = d.session
-		tools := texts(v.GetArray("tools"))
+		tools := toolNames(v.GetArray("tools"))
 		events = append(events, agents.Event{Body: agents.SessionStarted{
 			Model: d.model, Version: d.version, Cwd: native.String(v, "cwd"), Tools: tools,
 		}})
@@ -205,16 +205,20 @@ func toolProgress(v *fastjson.Value) []agents.Event {
 	return []agents.Event{{Body: agents.ToolProgress{ToolID: id, ElapsedMS: int64(v.GetFloat64("elapsed_time_seconds") * 1000)}}}
 }
 
-// control is a line of the two-way protocol, which flow's own runs do not use.
+// control is a line of the two-way protocol where somebody else speaks it.
 func (d *dialog) control(typ string, v *fastjson.Value) []agents.Event {
 	request := v.Get("request")
 	if native.String(request, "subtype") != "can_use_tool" {
 		return system(typ, first(request, "subtype"))
 	}
-	c := newCall(native.String(request, "tool_name"), request.Get("input"))
-	return []agents.Event{{Body: agents.PermissionRequested{
-		RequestID: native.String(v, "request_id"), ToolID: native.String(request, "tool_use_id"),
-		ToolName: c.tool, NativeName: c.name, Target: c.target,
-		Risk: d.risk(c), Arguments: native.Raw(request, "input"),
-	}}}
+	asked := d.permissionOf(newCall(native.String(request, "tool_name"), request.Get("input")), request.Get("input"))
+	asked.RequestID, asked.ToolID = native.String(v, "request_id"), native.String(request, "tool_use_id")
+	return []agents.Event{{Body: asked}}
+}
+
+// permissionOf is what is asked about a call.
+func (d *dialog) permissionOf(c call, input *fastjson.Value) agents.PermissionRequested {
+	return agents.PermissionRequested{
+		ToolName: c.tool, NativeName: c.name, Target: c.target, Risk: d.risk(c), Arguments: native.Raw(input),
+	}
 }
