@@ -80,11 +80,16 @@ func (t *Translator) End(exit Exit) Outcome {
 	if out.SessionID != "" {
 		t.session = out.SessionID
 	}
-	for _, id := range slices.Clone(t.open) { // closing one takes it from the list
-		t.Emit(ToolCompleted{ToolID: id, Error: "no result before the session ended"})
-	}
+	t.closeTools("no result before the session ended")
 	t.Emit(ended(out, exit))
 	return out
+}
+
+// closeTools ends the tools that are open, without a result for the reason why.
+func (t *Translator) closeTools(why string) {
+	for _, id := range slices.Clone(t.open) { // closing one takes it from the list
+		t.Emit(ToolCompleted{ToolID: id, Error: why})
+	}
 }
 
 func ended(o Outcome, exit Exit) SessionEnded {

@@ -93,10 +93,12 @@ func (c call) String() string {
 	return c.name + ": " + c.target
 }
 
-// risk is how much harm c could do. The tool with which the model gives an answer
-// by schema is the CLI's own and does none.
+// answerTool is the tool with which the model gives an answer by schema.
+const answerTool = "StructuredOutput"
+
+// risk is how much harm c could do. The answer's tool is the CLI's own and does none.
 func (d *dialog) risk(c call) agents.Risk {
-	if c.name == "StructuredOutput" {
+	if c.name == answerTool {
 		return agents.RiskLow
 	}
 	return agents.RiskOf(c.tool, c.target, d.dir)
@@ -138,9 +140,10 @@ func (d *dialog) endTool(block, line *fastjson.Value) []agents.Event {
 	done := agents.ToolCompleted{ToolID: id, Success: !block.GetBool("is_error")}
 	if done.Success {
 		done.Result = native.Raw(block, "content")
-		return append([]agents.Event{{Body: done}}, fileChanged(id, c, block, line.Get("tool_use_result"))...)
+		return append([]agents.Event{{Body: done}}, fileChanged(id, c, block, structured(line))...)
 	}
-	done.Declined = c.declined || refused(line.GetArray("tool_result_meta"), id)
+	done.Declined = c.declined || refused(line.GetArray("tool_result_meta"), id) ||
+		native.String(line, "permissionDecision", "decision") == "reject" // in a session's file
 	if done.Error = contentText(block.Get("content")); done.Error == "" {
 		done.Error = "the tool failed without a message"
 	}
@@ -148,6 +151,14 @@ func (d *dialog) endTool(block, line *fastjson.Value) []agents.Event {
 		done.ExitCode = exitCode(done.Error)
 	}
 	return []agents.Event{{Body: done}}
+}
+
+// structured is the structured result on a line of the stream, or of a session's file.
+func structured(line *fastjson.Value) *fastjson.Value {
+	if v := line.Get("tool_use_result"); v != nil {
+		return v
+	}
+	return line.Get("toolUseResult")
 }
 
 // refused reports whether the metadata of results says that call id never ran.
