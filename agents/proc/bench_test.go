@@ -41,6 +41,24 @@ func BenchmarkTrue(b *testing.B) {
 	}
 }
 
+// BenchmarkSandboxed is BenchmarkTrue, one at once, in a sandbox: what the shim costs.
+func BenchmarkSandboxed(b *testing.B) {
+	dir := b.TempDir()
+	for name, box := range map[string]*Sandbox{
+		"none": nil, "files": {Write: []string{dir}, Network: true}, "network": {Write: []string{dir}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			s := newSupervisor(b, Options{})
+			for n := range b.N {
+				r, err := s.Run(context.Background(), Spec{Label: dir + strconv.Itoa(n), Path: "/bin/true", Dir: dir, Sandbox: box}, Sink{})
+				if err != nil || r.Err != nil || r.Code != 0 {
+					b.Fatal(r, err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkExecFloor does the same with os/exec and nothing else.
 func BenchmarkExecFloor(b *testing.B) {
 	for _, width := range widths {

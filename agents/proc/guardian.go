@@ -21,14 +21,16 @@ const (
 	grace = 300 * time.Millisecond
 )
 
-// GuardianMain serves as a guardian and exits, if this process was started as one.
-// Otherwise it returns at once. Call it first in main and in every TestMain of a
-// program that uses a [Supervisor].
+// GuardianMain serves as a guardian, or puts a process into its sandbox, and exits, if
+// this process was started for that. Otherwise it returns at once. Call it first in main
+// and in every TestMain of a program that uses a [Supervisor].
 func GuardianMain() {
-	if !isGuardian(os.Args) {
-		return
+	switch {
+	case isGuardian(os.Args):
+		os.Exit(guard(os.Args[2]))
+	case isShim(os.Args):
+		os.Exit(shimMain(os.Args))
 	}
-	os.Exit(guard(os.Args[2]))
 }
 
 func isGuardian(args []string) bool { return len(args) == 3 && args[1] == guardianArg }
@@ -58,6 +60,7 @@ type guardian struct {
 type attempt struct {
 	label     string
 	pid       int
+	report    int // where its shim says why it failed; -1: it has none
 	started   time.Time
 	doomed    bool // the whole tree is to be killed
 	ended     bool // reaped; end is set

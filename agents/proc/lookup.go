@@ -75,6 +75,9 @@ func explain(m start, f failure) error {
 	if f.File != "" {
 		return fmt.Errorf("cannot open %s: %w", f.File, f.Errno)
 	}
+	if f.Sandbox != "" {
+		return fmt.Errorf("the sandbox cannot be set up, so nothing was started: %s", f.Sandbox)
+	}
 	if info, err := os.Stat(m.Dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("the working directory %q is not there (any more): %w", m.Dir, f.Errno)
 	}

@@ -37,6 +37,10 @@ func childNamed(args []string) func([]string) {
 		"child:line":    lineChild,
 		"child:lines":   linesChild,
 		"child:chatty":  chattyChild,
+
+		"child:boxed":    boxedChild,
+		"child:dial":     dialChild,
+		"child:loopback": loopbackChild,
 	}[args[1]]
 }
 

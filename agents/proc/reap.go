@@ -58,6 +58,9 @@ func (g *guardian) reaped(pid int, status syscall.WaitStatus, usage *syscall.Rus
 	}
 	delete(g.live, pid)
 	a.ended, a.end = true, newExit(a, status, usage)
+	if a.report >= 0 {
+		a.end.Failed = takeReport(a.report)
+	}
 	if !a.doomed {
 		g.closing = append(g.closing, a)
 	}

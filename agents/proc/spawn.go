@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -13,33 +14,51 @@ import (
 // and the calling thread lives as long as the guardian.
 func (g *guardian) start(m start) {
 	began := time.Now()
-	pid, failed := g.spawn(m)
+	pid, report, failed := g.spawn(m)
 	if failed.Errno != 0 {
 		g.send(kindExit, &exit{Label: m.Label, Failed: failed, Code: -1})
 		return
 	}
 	// A copy, as the label is part of the whole message, which is not to be kept.
-	a := &attempt{label: strings.Clone(m.Label), pid: pid, started: began}
+	a := &attempt{label: strings.Clone(m.Label), pid: pid, report: report, started: began}
 	g.attempts[a.label], g.live[pid] = a, a
 	g.childless = false
 }
 
 // spawn forks and executes. Of the resource limits, the Go runtime gives the child
 // the soft RLIMIT_NOFILE flow was started with, not its own raised one.
-func (g *guardian) spawn(m start) (int, failure) {
+//
+// report is where a shim says that it failed, -1 without one.
+func (g *guardian) spawn(m start) (pid, report int, failed failure) {
 	fds, failed := g.open(m)
-	defer g.close(fds)
+	defer func() { g.close(fds) }()
 	if failed.Errno != 0 {
-		return 0, failed
+		return 0, -1, failed
 	}
-	pid, err := syscall.ForkExec(m.Program, m.Argv, &syscall.ProcAttr{
+	program, argv, report := m.Program, m.Argv, -1
+	if len(m.Shim) > 0 {
+		program, argv = "/proc/self/exe", slices.Concat(m.Shim, []string{m.Program}, m.Argv)
+		var pipe [2]int
+		if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			return 0, -1, failure{Errno: errno(err)}
+		}
+		report, fds = pipe[0], append(fds, uintptr(pipe[1])) // as reportFD
+	}
+	pid, err := syscall.ForkExec(program, argv, &syscall.ProcAttr{
 		Dir: m.Dir, Env: m.Env, Files: fds,
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+		Sys: m.Namespace.attributes(&syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}),
 	})
 	if err != nil {
-		return 0, failure{Errno: errno(err)}
+		closeReport(report)
+		return 0, -1, failure{Errno: errno(err)}
 	}
-	return pid, failure{}
+	return pid, report, failure{}
+}
+
+func closeReport(fd int) {
+	if fd >= 0 {
+		unix.Close(fd)
+	}
 }
 
 // open opens the three standard streams.

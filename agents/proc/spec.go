@@ -39,6 +39,8 @@ type Spec struct {
 	// Group sends the signals of the ladder to the whole process group rather than
 	// to the process alone.
 	Group bool
+	// Sandbox bounds what the process can do; nil does not.
+	Sandbox *Sandbox
 }
 
 // A Rung is one step of a Ladder: a signal, and how long to wait for the end.
@@ -75,6 +77,9 @@ type Result struct {
 	Signal string
 	// Err says why the process could not be started.
 	Err error
+	// Sandbox says for people what a process with Spec.Sandbox was held to, and what
+	// of that could not be enforced on this machine.
+	Sandbox string
 	// StderrTail is the last 64 KiB the process wrote to its Stderr file, with
 	// invalid UTF-8 replaced.
 	StderrTail string

@@ -36,14 +36,17 @@ type Options struct {
 	Tick time.Duration
 	// MaxLine is the longest line that is delivered whole, in bytes; 0 is 32 MiB.
 	MaxLine int
+	// Machine is what the machine is taken for, in tests; nil: it is asked.
+	Machine *Machine
 	// Logger may be nil.
 	Logger hclog.Logger
 }
 
 // A Supervisor runs processes. Its methods may be called concurrently.
 type Supervisor struct {
-	options Options
-	tailer  *tailer
+	options    Options
+	tailer     *tailer
+	namespaces func() Namespace // once found out
 
 	mu     sync.Mutex
 	client *client
@@ -62,7 +65,7 @@ func New(o Options) *Supervisor {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
-	return &Supervisor{options: o, tailer: newTailer(o.Tick)}
+	return &Supervisor{options: o, tailer: newTailer(o.Tick), namespaces: sync.OnceValue(namespaces)}
 }
 
 // Start starts the guardian, unless it runs already. Run does it when needed; call
@@ -124,17 +127,62 @@ func (s *Supervisor) Run(ctx context.Context, spec Spec, sink Sink) (Result, err
 		defer p.close()
 		m.Stdin = p.path()
 	}
+	held, err := s.sandbox(spec.Sandbox, &m)
+	if err != nil {
+		return Result{Code: -1, Err: err}, nil
+	}
 	for pause := firstPause; ; pause *= 2 {
 		if err := context.Cause(ctx); err != nil {
 			return Result{Code: -1, Err: fmt.Errorf("not started: %w", err)}, nil
 		}
 		r, err := s.run(ctx, c, m, spec, sink)
+		if r.Err == nil {
+			r.Sandbox = held
+		}
 		if err != nil || !temporary(r.Err) || pause > lastPause {
 			return r, err
 		}
 		s.options.Logger.Warn("cannot start now, trying again", "label", spec.Label, "error", r.Err, "pause", pause)
 		sleep(ctx, pause)
 	}
+}
+
+// sandbox has m started as box wants it, and says what that comes to.
+func (s *Supervisor) sandbox(box *Sandbox, m *start) (string, error) {
+	if box == nil {
+		return "", nil
+	}
+	b, err := s.machine(!box.Network).bounded(box)
+	if err != nil {
+		return "", err
+	}
+	b.apply(m)
+	return b.String(), nil
+}
+
+// Machine says what there is to put processes into sandboxes with. An error means that
+// there is no guardian.
+func (s *Supervisor) Machine() (Machine, error) {
+	if _, err := s.guardian(); err != nil { // GuardianMain is called, or namespaces would start this program anew
+		return Machine{}, err
+	}
+	return s.machine(true), nil
+}
+
+// HoldsFiles reports whether a sandbox keeps files from being changed here.
+func (s *Supervisor) HoldsFiles() bool { return s.machine(false).HoldsFiles() }
+
+// machine asks the machine; for network namespaces, which takes a process, only if they
+// are needed.
+func (s *Supervisor) machine(network bool) Machine {
+	if s.options.Machine != nil {
+		return *s.options.Machine
+	}
+	m := Machine{Landlock: landlockABI()}
+	if network {
+		m.Namespace = s.namespaces()
+	}
+	return m
 }
 
 // run runs one process, or fails to start it.

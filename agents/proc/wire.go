@@ -35,12 +35,17 @@ type start struct {
 	Argv, Env             []string
 	Dir                   string
 	Stdin, Stdout, Stderr string
+	// Shim are the arguments of the shim that executes Program; nil for none.
+	Shim      []string
+	Namespace Namespace
 }
 
 func (m *start) fields(c *codec) {
 	c.texts(&m.Label, &m.Program, &m.Dir, &m.Stdin, &m.Stdout, &m.Stderr)
 	c.list(&m.Argv)
 	c.list(&m.Env)
+	c.list(&m.Shim)
+	number(c, &m.Namespace)
 }
 
 // An order is about one running process: signal it, or kill its whole tree.
@@ -66,11 +71,24 @@ type hello struct{ Trouble string }
 
 func (m *hello) fields(c *codec) { c.texts(&m.Trouble) }
 
-// A failure is why a process could not be started: File could not be opened, or
-// with File "" the program could not be executed.
+// A failure is why a process could not be started: File could not be opened, it could
+// not be put into its sandbox, or with both "" the program could not be executed.
 type failure struct {
-	File  string
-	Errno syscall.Errno // 0: the process was started
+	File    string
+	Sandbox string
+	Errno   syscall.Errno // 0: the process was started
+}
+
+func (f *failure) fields(c *codec) {
+	c.texts(&f.File, &f.Sandbox)
+	number(c, &f.Errno)
+}
+
+// encode writes the fields alone.
+func (f *failure) encode() []byte {
+	var c codec
+	f.fields(&c)
+	return c.buf
 }
 
 // An exit is the end of one process, with its leftovers killed.
@@ -89,8 +107,8 @@ type exit struct {
 }
 
 func (m *exit) fields(c *codec) {
-	c.texts(&m.Label, &m.Failed.File)
-	number(c, &m.Failed.Errno)
+	c.texts(&m.Label)
+	m.Failed.fields(c)
 	number(c, &m.Code)
 	number(c, &m.Signal)
 	number(c, &m.Started)
