@@ -59,6 +59,11 @@ type Request struct {
 
 	Approval ApprovalMode `json:"approval,omitempty"` // "": file edits pass, within the sandbox's bounds
 	Sandbox  SandboxMode  `json:"sandbox,omitempty"`  // "" is SandboxWorkspaceWrite
+	// Network says whether the agent's tools reach the network; "" is the agent's own way.
+	Network Network `json:"network,omitempty"`
+	// Confined says that whoever starts the agent keeps it, and all that it starts, to
+	// what Sandbox allows to write.
+	Confined bool `json:"confined,omitempty"`
 	// AllowedTools and BlockedTools are tool patterns in the agent's own syntax.
 	AllowedTools []string `json:"allowedTools,omitempty"`
 	BlockedTools []string `json:"blockedTools,omitempty"`
@@ -146,6 +151,15 @@ const (
 	SandboxWorkspaceWrite SandboxMode = "workspace-write" // writes stay in the working directory
 )
 
+// Network says whether something reaches the network.
+type Network string
+
+// The values of Network, besides the zero value.
+const (
+	NetworkOn  Network = "on"
+	NetworkOff Network = "off"
+)
+
 // Info describes an agent to people and to the planner.
 type Info struct {
 	Name  string // "claude", as in `use: claude`
@@ -176,6 +190,7 @@ type Capabilities struct {
 	SystemPrompt     bool           `json:"systemPrompt"`
 	Approval         []ApprovalMode `json:"approval"`
 	Sandbox          []SandboxMode  `json:"sandbox"`
+	NativeSandbox    bool           `json:"nativeSandbox"` // it bounds what it runs by the operating system itself
 }
 
 // A Command is how a process is started: no shell is involved.
@@ -195,6 +210,11 @@ type Command struct {
 	// Leaves are directories, relative to Dir, that the agent makes, empty, and does
 	// not remove when it is killed.
 	Leaves []string
+	// Writable are the files and directories that the agent itself keeps, and that it must
+	// be able to write whatever Request.Sandbox says: absolute, or beginning with ~ or
+	// $NAME, which stand for values of its environment. One with a slash at the end is a
+	// directory, to be made if it is not there.
+	Writable []string
 }
 
 // A File is written, with mode 0600, before a Command is started. Whoever reads it

@@ -90,7 +90,7 @@ func foreignIn(where, key string) string {
 	case inPipeline + ".cache", inPipeline + ".check", inPipeline + ".artifacts":
 		return "set it on the steps"
 	case inPipeline + ".sandbox":
-		return "set it in the profiles, under `agents`"
+		return "set it in the profiles, under `agents`, or on steps"
 	case inProfile + ".budget":
 		return "write `max-cost-usd`, or set `budget` on steps or the pipeline"
 	case inStep + ".allow_raw":

@@ -95,7 +95,7 @@ func profileTable() []key {
 		{"transport", "The protocol that flow speaks with the agent; default: the one that the rules need.", text()},
 		{"model", "The agent's own name of the model.", text()},
 		{"approval", "Which tool calls pass without anyone being asked.", choice(Approvals()...)},
-		{"sandbox", "What the agent's tools can reach; default workspace-write.", choice(Sandboxes()...)},
+		{"sandbox", "What the agent's tools can reach; default workspace-write.", sandboxSchema()},
 		{"allowed-tools", "Tools that pass, in the agent's own syntax.", oneOrMore(text())},
 		{"blocked-tools", "Tools that never pass, in the agent's own syntax.", oneOrMore(text())},
 		{"add-dirs", "Further directories that the agent may work in.", oneOrMore(text())},

@@ -26,6 +26,7 @@ func TestTablesAreDecoded(t *testing.T) {
 		"steps: {a: {retry: {%s: ~}}}": retryTable(), "concurrency: {%s: ~}": concurrencyTable(), "on-limit: {%s: ~}": onLimitTable(),
 		"steps: {a: {check: {%s: ~}}}": checkTable(), "budget: {%s: ~}": budgetTable(), "steps: {a: {cache: {%s: ~}}}": cacheTable(),
 		"notify: {%s: ~}": notifyTable(), "permissions: {%s: ~}": permissionsTable(),
+		"steps: {a: {sandbox: {%s: ~}}}": sandboxTable(), "agents: {a: {sandbox: {%s: ~}}}": sandboxTable(),
 		"steps: {a: {worktree: {%s: ~}}}": worktreeTable(), "steps: {a: {repeat: {%s: ~}}}": repeatTable(), "steps: {a: {merge: {%s: ~}}}": mergeTable(),
 		"steps: {a: {vote: {%s: ~}}}": voteTable(), "steps: {a: {vote: {judge: {%s: ~}}}}": judgeTable(), "steps: {a: {session: {%s: ~}}}": sessionTable(),
 	} {

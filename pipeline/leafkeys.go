@@ -12,7 +12,7 @@ func (l *loader) leafKey(nd *node, k entry) bool {
 	case "allow-raw":
 		st.AllowRaw = l.boolean(k.val, what)
 	case "sandbox":
-		st.Sandbox = l.oneOf(k.val, what, Sandboxes())
+		st.Sandbox, st.SandboxOptions = l.sandbox(k.val)
 	case "permissions":
 		st.Permissions = l.permissions(k.val)
 	case "budget":
@@ -66,7 +66,7 @@ func leafTable() []key {
 		{"check", "A script that must pass before the agent's work counts as done. Its failure goes back to the agent.", checkSchema()},
 		{"artifacts", "Files to keep with the run: paths and globs below the working directory. Templates.", oneOrMore(text())},
 		{"allow-raw", "The step's scripts may use `raw`, which makes a value text of the script.", truth()},
-		{"sandbox", "What the agent's tools can reach, instead of the profile's.", choice(Sandboxes()...)},
+		{"sandbox", "What the step's processes can reach; of an agent's, instead of the profile's.", sandboxSchema()},
 		{"permissions", "Rules on tools, besides those of the profile and the pipeline.", def("permissions")},
 		{"budget", "What the agents of the step, and of the steps within, may use.", def("budget")},
 		{"cache", "Keep the result, and take it when the same is asked of the same agent on the same files.", cacheSchema()},

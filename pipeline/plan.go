@@ -77,6 +77,9 @@ type Profile struct {
 	Model        string   `json:"model,omitempty"`
 	Approval     string   `json:"approval,omitempty"`
 	Sandbox      string   `json:"sandbox,omitempty"`
+
+	SandboxOptions SandboxOptions `json:"sandboxOptions,omitzero"`
+
 	AllowedTools []string `json:"allowedTools,omitempty"`
 	BlockedTools []string `json:"blockedTools,omitempty"`
 	AddDirs      []string `json:"addDirs,omitempty"`
@@ -163,8 +166,11 @@ type Step struct {
 	Check       *Check       `json:"check,omitempty"`
 	Artifacts   []Text       `json:"artifacts,omitempty"` // paths and globs below the working directory
 	AllowRaw    bool         `json:"allowRaw,omitempty"`  // `raw` may stand in Run
-	Sandbox     string       `json:"sandbox,omitempty"`   // instead of the profile's
+	Sandbox     string       `json:"sandbox,omitempty"`   // instead of the profile's, with SandboxOptions
 	Permissions *Permissions `json:"permissions,omitempty"`
+
+	SandboxOptions SandboxOptions `json:"sandboxOptions,omitzero"`
+
 	Budget      *Budget      `json:"budget,omitempty"`
 	Cache       *Cache       `json:"cache,omitempty"`
 	Notify      []Notify     `json:"notify,omitempty"`

@@ -18,9 +18,6 @@ func Approvals() []string {
 	return []string{"plan", "deny", "ask", "ask-dangerous", "auto-edit", "auto-all"}
 }
 
-// Sandboxes are the values of `sandbox`.
-func Sandboxes() []string { return []string{"off", "read-only", "workspace-write"} }
-
 func (l *loader) profiles(n *yaml.Node) map[string]Profile {
 	l.places["agents"] = map[string]Pos{}
 	out := map[string]Profile{}
@@ -104,7 +101,7 @@ func (l *loader) profileKey(p *Profile, k entry) bool {
 	case "approval":
 		p.Approval = l.oneOf(k.val, what, Approvals())
 	case "sandbox":
-		p.Sandbox = l.oneOf(k.val, what, Sandboxes())
+		p.Sandbox, p.SandboxOptions = l.sandbox(k.val)
 	case "allowed-tools":
 		p.AllowedTools = l.texts(k.val, what)
 	case "blocked-tools":

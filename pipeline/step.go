@@ -220,8 +220,10 @@ func kindsWith(key string) []Kind {
 	switch key {
 	case "agent":
 		return []Kind{KindPrompt, KindMerge}
-	case "session", "check", "sandbox", "permissions", "cache":
+	case "session", "check", "permissions", "cache":
 		return []Kind{KindPrompt}
+	case "sandbox":
+		return []Kind{KindPrompt, KindRun}
 	case "shell":
 		return []Kind{KindRun}
 	case "output":
