@@ -77,9 +77,6 @@ type Profile struct {
 	Model        string   `json:"model,omitempty"`
 	Approval     string   `json:"approval,omitempty"`
 	Sandbox      string   `json:"sandbox,omitempty"`
-
-	SandboxOptions SandboxOptions `json:"sandboxOptions,omitzero"`
-
 	AllowedTools []string `json:"allowedTools,omitempty"`
 	BlockedTools []string `json:"blockedTools,omitempty"`
 	AddDirs      []string `json:"addDirs,omitempty"`
@@ -93,6 +90,8 @@ type Profile struct {
 	Fallback    []string     `json:"fallback,omitempty"`
 	Permissions *Permissions `json:"permissions,omitempty"`
 	Pos         Pos          `json:"pos"`
+
+	SandboxOptions SandboxOptions `json:"sandboxOptions,omitzero"`
 }
 
 // Kind is what a step does.
@@ -168,15 +167,14 @@ type Step struct {
 	AllowRaw    bool         `json:"allowRaw,omitempty"`  // `raw` may stand in Run
 	Sandbox     string       `json:"sandbox,omitempty"`   // instead of the profile's, with SandboxOptions
 	Permissions *Permissions `json:"permissions,omitempty"`
-
-	SandboxOptions SandboxOptions `json:"sandboxOptions,omitzero"`
-
 	Budget      *Budget      `json:"budget,omitempty"`
 	Cache       *Cache       `json:"cache,omitempty"`
 	Notify      []Notify     `json:"notify,omitempty"`
 	// Changes says that some template names .diff or .files of this step: what
 	// changed in its workspace is kept with its result.
 	Changes bool `json:"changes,omitempty"`
+
+	SandboxOptions SandboxOptions `json:"sandboxOptions,omitzero"`
 }
 
 // Foreach runs a step once for every item of a list, which is either literal or the

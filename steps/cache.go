@@ -89,6 +89,7 @@ func (a *attempt) look(ctx context.Context, prompt string) (*lookup, error) {
 	}
 	req := stepRequest(a.frame.plan, a.step, a.workspace(), a.adapter())
 	req.Transport = "" // how an agent is spoken to changes nothing of what it answers
+	req.Confined = a.confines(req)
 	for i := range req.Rules {
 		req.Rules[i].Where = ""
 	}

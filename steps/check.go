@@ -32,7 +32,7 @@ func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors
 		}
 		req := stepRequest(p, s, "/workspace", adapter)
 		req.Prompt, req.Dir, req.Scratch, req.Home, req.Schema = "prompt", "/workspace", "/scratch", "/home", s.Output
-		req.Session = checkedSession(s.Session)
+		req.Session, req.Confined = checkedSession(s.Session), confinable(adapter, req)
 		var found pipeline.Errors
 		if _, err := adapter.Command(req); err != nil {
 			found = append(found, refusal(p.File, path, profile, s, err))
@@ -86,9 +86,8 @@ func refusal(file, path string, profile pipeline.Profile, s *pipeline.Step, err 
 // step has instead or besides. An adapter of several protocols chooses one by it.
 func stepRequest(p *pipeline.Plan, s *pipeline.Step, workspace string, adapter agents.Adapter) agents.Request {
 	r := profileRequest(p.Agents[s.Agent], workspace)
-	if s.Sandbox != "" {
-		r.Sandbox = agents.SandboxMode(s.Sandbox)
-	}
+	mode, o := p.SandboxOf(s)
+	r.Sandbox, r.Network = agents.SandboxMode(mode), agents.Network(o.Network)
 	rules(&r, p, s)
 	if t, ok := adapter.(agents.Transporter); ok {
 		r.Transport = t.Transport(r)
@@ -99,7 +98,7 @@ func stepRequest(p *pipeline.Plan, s *pipeline.Step, workspace string, adapter a
 // profileRequest is the part of a request that the profile decides.
 func profileRequest(p pipeline.Profile, workspace string) agents.Request {
 	r := agents.Request{
-		Model: p.Model, Transport: p.Transport, Approval: agents.ApprovalMode(p.Approval), Sandbox: agents.SandboxMode(p.Sandbox),
+		Model: p.Model, Transport: p.Transport, Approval: agents.ApprovalMode(p.Approval),
 		AllowedTools: p.AllowedTools, BlockedTools: p.BlockedTools, SystemPrompt: p.SystemPrompt, Effort: p.Effort,
 		MaxTurns: p.MaxTurns, MaxCostUSD: p.MaxCostUSD, Inherit: p.Inherit, Args: p.Args,
 	}

@@ -124,7 +124,7 @@ func (a *attempt) checkSpec() (proc.Spec, *agents.Problem, error) {
 	spec := a.spec()
 	spec.Env, spec.Group = env, true
 	spec.Path, spec.Args, err = a.command(script)
-	return spec, nil, err
+	return spec, nil, errors.Join(err, a.confineScript(&spec))
 }
 
 // checkPrompt tells the agent what its work did not pass.

@@ -12,6 +12,7 @@ const (
 	noticeCache      = "cache"
 	noticeNotify     = "notify"
 	noticePermission = "permission"
+	noticeSandbox    = "sandbox"
 )
 
 // notice records an event of flow's own about the attempt: something that its agent did

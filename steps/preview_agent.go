@@ -98,6 +98,7 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 	if len(a.Command) == 0 {
 		a.Command = []string{adapter.Info().Executable}
 	}
+	req.Confined = confinable(adapter, req)
 	a.Transport = transport(adapter, req)
 	a.Rules = previewRules(adapter, req)
 	cmd, err := adapter.Command(req)

@@ -34,6 +34,9 @@ func (a *attempt) shell(ctx context.Context) (dag.Fact, error) {
 		return dag.Fact{}, err
 	}
 	spec.Env, spec.Group = a.env, true
+	if err := a.confineScript(&spec); err != nil {
+		return dag.Fact{}, err
+	}
 	if err := a.start(ctx, ""); err != nil {
 		return dag.Fact{}, err
 	}

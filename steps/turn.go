@@ -48,6 +48,9 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	}
 	launch := a.launch(&spec, cmd, req)
 	launch.For = purpose
+	if err := a.confineAgent(&spec, req, cmd.Writable); err != nil {
+		return agents.Outcome{}, err
+	}
 	if err := errors.Join(a.write(spec, cmd, launch), prepare(req.Home, cmd.Prepare)); err != nil {
 		return agents.Outcome{}, err
 	}
@@ -148,6 +151,7 @@ func (a *attempt) request(session agents.Session, prompt string) agents.Request 
 	if req.Ruled() {
 		req.Protected = append(req.Protected, a.x.pipelineFiles(a.frame.plan, a.workspace())...)
 	}
+	req.Confined = a.confines(req)
 	if a.bound != nil {
 		req.MaxCostUSD = a.bound.left
 	}

@@ -42,7 +42,7 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	args = append(args, prompt...)
 	return agents.Command{
 		Args: append(args, r.Args...), Env: environment(r), Dir: r.Dir,
-		Stdin: neutral(r.Prompt), Talks: talks(r), Files: files, Interrupt: "INT",
+		Stdin: neutral(r.Prompt), Talks: talks(r), Files: files, Interrupt: "INT", Writable: writable(),
 	}, nil
 }
 
@@ -135,8 +135,9 @@ func permissionMode(a agents.ApprovalMode) string {
 
 // tools is what the agent is given. The CLI has no sandbox of its own that could
 // be relied on, so a sandbox mode is a choice of tools: the CLI keeps its file
-// tools inside the working directory, but not a shell. Tools that reach other
-// agents of the machine (SendMessage, ListAgents) are given only by name.
+// tools inside the working directory, but a shell only where it is confined. Tools
+// that reach other agents of the machine (SendMessage, ListAgents) are given only by
+// name.
 func tools(r agents.Request) []string {
 	if r.Ruled() {
 		return ruledTools(r, sandboxTools(r))
@@ -157,6 +158,9 @@ func sandboxTools(r agents.Request) []string {
 		}
 	default:
 		list = append(list, "Edit", "Write")
+		if r.Confined && r.Network != agents.NetworkOff { // the CLI needs the network, so its commands have it
+			list = append(list, "Bash")
+		}
 	}
 	return list
 }
@@ -221,6 +225,9 @@ func environment(r agents.Request) []string {
 	}
 	if talks(r) {
 		env = append(env, "CLAUDE_CODE_SIMPLE=0") // the simple CLI agrees to call back, and does not
+	}
+	if r.Confined && r.Approval == agents.ApprovalAutoAll {
+		env = append(env, "IS_SANDBOX=1") // else it does not do so for root
 	}
 	return env
 }

@@ -69,6 +69,9 @@ func refuseModes(r agents.Request) error {
 	default:
 		return unsupported(fmt.Sprintf("unknown sandbox %q", r.Sandbox), "use off, read-only or workspace-write")
 	}
+	if r.Network == agents.NetworkOff && r.Inherit {
+		return unsupported("inherited MCP servers and hooks would reach the network", "leave `inherit` or `network: off` out")
+	}
 	if permissionMode(r.Approval) == "" && !(talks(r) && r.Approval == agents.ApprovalAskDangerous) {
 		return unsupported(fmt.Sprintf("Claude Code has no approval mode %q", r.Approval),
 			"use plan, deny, ask, auto-edit or auto-all")
@@ -80,7 +83,7 @@ func refuseModes(r agents.Request) error {
 		return unsupported("approval auto-all with inherited settings would let MCP tools write in a read-only sandbox",
 			"use approval: ask, or do not inherit settings")
 	}
-	if r.Sandbox == "" || r.Sandbox == agents.SandboxWorkspaceWrite {
+	if !r.Confined && (r.Sandbox == "" || r.Sandbox == agents.SandboxWorkspaceWrite) {
 		return unsupported("approval auto-all lifts the confinement to the workspace",
 			"use approval: auto-edit, or sandbox: off")
 	}

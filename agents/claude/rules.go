@@ -211,7 +211,7 @@ func enforcement(r agents.Request, rule *agents.Rule) (agents.Enforcement, strin
 		return agents.Enforced, ""
 	}
 	if _, lack := patterns(*rule); lack != "" {
-		return agents.Detected, lack
+		return r.Unspoken(rule, lack)
 	}
 	return agents.Enforced, ""
 }

@@ -44,6 +44,8 @@ func (Adapter) Info() agents.Info {
 			SystemPrompt: true,
 			Approval:     []agents.ApprovalMode{agents.ApprovalDeny, agents.ApprovalAutoEdit, agents.ApprovalAutoAll},
 			Sandbox:      []agents.SandboxMode{agents.SandboxOff, agents.SandboxReadOnly, agents.SandboxWorkspaceWrite},
+
+			NativeSandbox: true,
 		},
 	}
 }

@@ -76,6 +76,9 @@ func bounds(r agents.Request) []string {
 		return []string{"-s", "read-only"} // reads anywhere, so further directories need no flag
 	default:
 		args := []string{"-s", "workspace-write"}
+		if r.Network != "" {
+			args = append(args, "-c", fmt.Sprintf("sandbox_workspace_write.network_access=%t", r.Network == agents.NetworkOn))
+		}
 		for _, dir := range r.AddDirs {
 			args = append(args, "--add-dir", dir)
 		}

@@ -47,6 +47,9 @@ func refuseModes(r agents.Request) error {
 	default:
 		return agents.Unsupported(name, fmt.Sprintf("codex has no sandbox mode %q", mode), "use off, read-only or workspace-write")
 	}
+	if mode == agents.SandboxReadOnly && r.Network == agents.NetworkOn {
+		return agents.Unsupported(name, "codex's read-only sandbox has no network", "leave `network` out, or use workspace-write")
+	}
 	switch r.Approval {
 	case "", agents.ApprovalDeny:
 	case agents.ApprovalAutoEdit:

@@ -55,7 +55,7 @@ func enforcement(r agents.Request, rule *agents.Rule) (agents.Enforcement, strin
 	switch {
 	case (tool == agents.ToolWriteFile || tool == agents.ToolEditFile) && box == agents.SandboxReadOnly:
 		return agents.Sandboxed, "the sandbox is read-only"
-	case tool == agents.ToolWebFetch && box != agents.SandboxOff:
+	case tool == agents.ToolWebFetch && box != agents.SandboxOff && r.Network != agents.NetworkOn:
 		return agents.Sandboxed, "the sandbox has no network"
 	}
 	return agents.Detected, lack

@@ -36,6 +36,7 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 		Files:     files(r, rules),
 		Prepare:   preparation(r),
 		Interrupt: "TERM", // any signal ends it at once; INT and HUP do no better
+		Writable:  writable(r),
 	}, nil
 }
 

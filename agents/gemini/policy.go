@@ -17,7 +17,7 @@ import (
 // too: default can only read, auto_edit also writes files and fetches pages, yolo
 // has everything. plan reads, and writes plans outside the workspace.
 func approvalMode(r agents.Request) (string, error) {
-	if err := checkModes(r.Approval, sandbox(r)); err != nil {
+	if err := checkModes(r, sandbox(r)); err != nil {
 		return "", err
 	}
 	switch r.Approval {
@@ -36,8 +36,8 @@ func approvalMode(r agents.Request) (string, error) {
 }
 
 // checkModes refuses modes that the CLI lacks, and pairs that contradict each other.
-func checkModes(approval agents.ApprovalMode, box agents.SandboxMode) error {
-	capabilities := Adapter{}.Info().Capabilities
+func checkModes(r agents.Request, box agents.SandboxMode) error {
+	approval, capabilities := r.Approval, Adapter{}.Info().Capabilities
 	switch {
 	case !slices.Contains(capabilities.Sandbox, box):
 		return refuse(fmt.Sprintf("Gemini CLI has no sandbox mode %q", box), "use off, read-only or workspace-write")
@@ -47,7 +47,9 @@ func checkModes(approval agents.ApprovalMode, box agents.SandboxMode) error {
 		return refuse(fmt.Sprintf("Gemini CLI has no approval mode %q", approval), "use plan, deny, ask, auto-edit or auto-all")
 	case approval == agents.ApprovalAutoEdit && box == agents.SandboxReadOnly:
 		return refuse("approval auto-edit lets files be written, which sandbox read-only forbids", "use approval deny, or sandbox workspace-write")
-	case approval == agents.ApprovalAutoAll && box != agents.SandboxOff:
+	case r.Network == agents.NetworkOff && r.Inherit:
+		return refuse("inherited MCP servers would reach the network", "leave `inherit` or `network: off` out")
+	case approval == agents.ApprovalAutoAll && box != agents.SandboxOff && !confined(r, box):
 		return refuse(fmt.Sprintf("approval auto-all lets Gemini CLI run any shell command, which sandbox %s cannot hold", box), "use sandbox off, or approval auto-edit")
 	}
 	return nil
@@ -61,9 +63,16 @@ func sandbox(r agents.Request) agents.SandboxMode {
 }
 
 // forbidden are the tools that a sandbox mode must not have, whatever settings
-// and rules of the user allow. MCP servers and discovered tools run anything.
-func forbidden(box agents.SandboxMode) []string {
+// and rules of the user allow. MCP servers and discovered tools run anything. A shell
+// that is confined may be had; but the CLI needs the network, so its commands have it.
+func forbidden(box agents.SandboxMode, r agents.Request) []string {
 	unconfined := []string{"run_shell_command", "mcp_*", "discovered_tool_*"}
+	switch {
+	case r.Network == agents.NetworkOff:
+		unconfined = append(unconfined, "web_fetch", "google_web_search")
+	case confined(r, box):
+		unconfined = unconfined[1:]
+	}
 	switch box {
 	case agents.SandboxOff:
 		return nil
@@ -72,6 +81,11 @@ func forbidden(box agents.SandboxMode) []string {
 	default:
 		return unconfined
 	}
+}
+
+// confined reports whether commands are kept to the working directory.
+func confined(r agents.Request, box agents.SandboxMode) bool {
+	return r.Confined && box == agents.SandboxWorkspaceWrite
 }
 
 // The priorities of our rules, of 999: what a sandbox forbids beats what the
@@ -159,7 +173,7 @@ func checkAllowed(r agents.Request, allowed rule) error {
 	if r.Approval == agents.ApprovalPlan {
 		box = agents.SandboxReadOnly
 	}
-	if slices.ContainsFunc(forbidden(box), func(name string) bool { return overlap(name, allowed.tool) }) {
+	if slices.ContainsFunc(forbidden(box, r), func(name string) bool { return overlap(name, allowed.tool) }) {
 		return refuse(fmt.Sprintf("allowing %s would break sandbox %s", allowed.tool, box), "use sandbox off, or do not allow the tool")
 	}
 	return nil

@@ -15,7 +15,7 @@ const defaultPriority = 60
 // bounds are the tools that the sandbox mode must not have. Where the profile names no
 // sandbox, rules open what its default would keep shut.
 func bounds(r agents.Request) []string {
-	return slices.DeleteFunc(forbidden(sandbox(r)), func(name string) bool {
+	return slices.DeleteFunc(forbidden(sandbox(r), r), func(name string) bool {
 		return r.Sandbox == "" && (r.RuleDefault == "allow" || r.Allows(tool(name)))
 	})
 }
@@ -97,7 +97,7 @@ func checkShared(r agents.Request, shared agents.Rule) error {
 		return nil
 	}
 	for _, name := range natives(shared.Tool) {
-		if slices.Contains(forbidden(r.Sandbox), name) {
+		if slices.Contains(forbidden(r.Sandbox, r), name) {
 			return refuse(fmt.Sprintf("the rule at %s allows %s, which sandbox %s rules out: Gemini CLI does not confine it", shared.Where, shared.Tool, r.Sandbox),
 				"leave `sandbox` out, so that the rules decide, or use sandbox off")
 		}
@@ -176,7 +176,7 @@ func enforcement(r agents.Request, rule *agents.Rule) (agents.Enforcement, strin
 		return agents.Enforced, "no MCP server is loaded"
 	}
 	if _, lack := translated(*rule); lack != "" {
-		return agents.Detected, lack
+		return r.Unspoken(rule, lack)
 	}
 	return agents.Enforced, ""
 }

@@ -1,0 +1,149 @@
+package steps
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"flow/agents"
+	"flow/agents/proc"
+)
+
+// A confiner is a Launcher that can put processes into sandboxes; *proc.Supervisor is one.
+type confiner interface {
+	// HoldsFiles reports whether this machine can keep a process from changing files.
+	HoldsFiles() bool
+}
+
+// confinable reports whether flow is to confine the agent of a request: it is asked to,
+// and the agent does not do so itself.
+func confinable(adapter agents.Adapter, r agents.Request) bool {
+	return bounded(string(r.Sandbox)) && !adapter.Info().Capabilities.NativeSandbox
+}
+
+// bounded reports whether a mode of `sandbox` is one.
+func bounded(mode string) bool { return mode != "" && mode != string(agents.SandboxOff) }
+
+// confines reports whether the agent of a request will be kept from changing files. What
+// this machine cannot hold is not promised to the adapter, which then gives the agent less.
+func (a *attempt) confines(r agents.Request) bool {
+	c, ok := a.x.Launcher.(confiner)
+	return ok && c.HoldsFiles() && confinable(a.adapter(), r)
+}
+
+// confineAgent puts an agent into the sandbox of its request. It keeps the network, which
+// it needs for its model: its adapter withholds the tools that would use it. writable is
+// Command.Writable. A simulated agent has no sandbox of its own.
+func (a *attempt) confineAgent(spec *proc.Spec, r agents.Request, writable []string) error {
+	if !confinable(a.adapter(), r) && (a.x.Simulate == nil || !bounded(string(r.Sandbox))) {
+		return nil
+	}
+	if a.x.Simulate != nil {
+		writable = append(slices.Clone(writable), "$FLOW_SIMULATE_HOME/")
+	}
+	write, err := expand(writable, spec.Env)
+	if err != nil {
+		return err
+	}
+	if r.Sandbox == agents.SandboxWorkspaceWrite {
+		write = append(write, a.addDirs(r)...)
+	}
+	return a.confine(spec, write, true)
+}
+
+// addDirs are the directories of the profile's add-dirs. One in the workspace that leads out
+// of it is left out: an agent may have put a link in its place.
+func (a *attempt) addDirs(r agents.Request) []string {
+	return slices.DeleteFunc(slices.Clone(r.AddDirs), func(dir string) bool {
+		rel, err := filepath.Rel(a.workspace(), dir)
+		if err != nil || !filepath.IsLocal(rel) {
+			return false
+		}
+		_, err = insideWorkspace(a.workspace(), rel)
+		return err != nil
+	})
+}
+
+// confineScript puts a script into the sandbox of its step, if that has one.
+func (a *attempt) confineScript(spec *proc.Spec) error {
+	mode, o := a.frame.plan.SandboxOf(a.step)
+	if !bounded(mode) {
+		return nil
+	}
+	return a.confine(spec, nil, o.Network != string(agents.NetworkOff))
+}
+
+// confine puts a process into the sandbox of the step, in which it may write the files and
+// directories given, and temporary files of its own.
+//
+// The repository of a linked worktree is outside of it: an agent there cannot commit. Flow
+// does that for isolated steps, and what it would take to let an agent do it, writing the
+// objects and branches of the whole repository, is what a worktree is to prevent.
+func (a *attempt) confine(spec *proc.Spec, write []string, network bool) error {
+	mode, o := a.frame.plan.SandboxOf(a.step)
+	temp := a.x.temporary(*spec)
+	if err := os.MkdirAll(temp, 0o700); err != nil {
+		return err
+	}
+	write = append(write, temp)
+	if mode == string(agents.SandboxWorkspaceWrite) {
+		write = append(write, a.dir)
+	}
+	spec.Env = setEnv(spec.Env, "TMPDIR="+temp)
+	spec.Sandbox = &proc.Sandbox{Write: write, Network: network, Required: o.Required}
+	return nil
+}
+
+// temporary is where a confined process has its temporary files.
+func (x *Executor) temporary(spec proc.Spec) string {
+	return filepath.Join(x.file(spec.Label, "d"), "tmp")
+}
+
+// unconfine says what a process was held to, and removes what it left of temporary files.
+func (a *attempt) unconfine(spec proc.Spec, res proc.Result) {
+	if spec.Sandbox == nil {
+		return
+	}
+	if res.Sandbox != "" {
+		a.notice(noticeSandbox, res.Sandbox)
+	}
+	temp := a.x.temporary(spec)
+	if err := os.RemoveAll(temp); err != nil {
+		a.x.Logger.Warn("temporary files are left over", "error", err)
+	}
+	_ = os.Remove(filepath.Dir(temp)) // of a script there is nothing else
+}
+
+// expand puts the values of env for ~ and $NAME at the beginning of paths. A path whose
+// variable is not set is left out. Directories, with a slash at the end, are made.
+func expand(paths, env []string) ([]string, error) {
+	var all []string
+	for _, path := range paths {
+		first, rest, _ := strings.Cut(path, "/")
+		if first != "" { // ~ or $NAME
+			value := lookupEnv(env, strings.TrimPrefix(strings.Replace(first, "~", "$HOME", 1), "$"))
+			if !filepath.IsAbs(value) {
+				continue
+			}
+			path = strings.TrimSuffix(value, "/") + "/" + rest
+		}
+		if strings.HasSuffix(path, "/") {
+			if err := os.MkdirAll(path, 0o700); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, filepath.Clean(path))
+	}
+	return all, nil
+}
+
+// lookupEnv is the value of a variable in env, "" if it is not set.
+func lookupEnv(env []string, name string) string {
+	for _, v := range env {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
