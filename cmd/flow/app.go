@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flow/agents"
+	"flow/agents/acp"
 	"flow/agents/claude"
 	"flow/agents/codex"
 	"flow/agents/gemini"
@@ -32,7 +33,7 @@ type app struct {
 // adapters are the agents that flow speaks to, by `use` name.
 func adapters() map[string]agents.Adapter {
 	m := map[string]agents.Adapter{}
-	for _, a := range []agents.Adapter{claude.Adapter{}, codex.Adapter{}, gemini.Adapter{}} {
+	for _, a := range append([]agents.Adapter{claude.Adapter{}, codex.Adapter{}, gemini.Adapter{}}, acp.Adapters()...) {
 		m[a.Info().Name] = a
 	}
 	return m

@@ -1,0 +1,155 @@
+package acpclient
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/valyala/fastjson"
+
+	"flow/agents"
+	"flow/agents/internal/native"
+)
+
+// The codes of errors that the protocol gives a meaning of their own.
+const (
+	authRequired     = -32000
+	resourceNotFound = -32002
+)
+
+// problemOf explains an error that the agent answered a request with.
+func (c *Client) problemOf(method string, failure *fastjson.Value) *agents.Problem {
+	code, message := native.Int(failure, "code"), errorText(failure)
+	cause := c.causeOf(code, message)
+	switch {
+	case method == "session/load" || method == "session/resume" || method == "session/fork":
+		if code == resourceNotFound || cause == agents.CauseUnknown && contains(message, "session", "not found", "no such", "invalid") {
+			cause = agents.CauseSessionNotFound
+		}
+	case method == "session/set_model" || method == "session/set_config_option":
+		if cause == agents.CauseUnknown {
+			cause = agents.CauseConfig
+		}
+	case c.turn.cancelled && code == cancelled:
+		cause = agents.CauseCancelled
+	}
+	return c.newProblem(cause, fmt.Sprintf("%s failed: %s", method, message), "")
+}
+
+// errorText is what an error says: its message and the details, where these say more.
+// Providers' own errors come as JSON within the message.
+func errorText(failure *fastjson.Value) string {
+	text := readable(native.String(failure, "message"))
+	data := failure.Get("data")
+	details := either(native.String(data), native.String(data, "details"), native.String(data, "message"), native.String(data, "error"))
+	if details = readable(details); details != "" && !strings.Contains(text, details) {
+		text = strings.TrimPrefix(text+": "+details, ": ")
+	}
+	return either(text, fmt.Sprintf("error %d", native.Int(failure, "code")))
+}
+
+// readable unwraps {"error": {"message": …}}.
+func readable(text string) string {
+	text = strings.TrimSpace(text)
+	if !strings.HasPrefix(text, "{") {
+		return text
+	}
+	v, err := fastjson.Parse(text)
+	if err != nil {
+		return text
+	}
+	inner := either(native.String(v, "error", "message"), native.String(v, "message"))
+	if inner == "" || inner == text {
+		return text
+	}
+	if status := native.String(v, "error", "status"); status != "" {
+		return fmt.Sprintf("%s (%d %s)", readable(inner), native.Int(v, "error", "code"), status)
+	}
+	return readable(inner)
+}
+
+// causeOf finds out why from a code, which may be an HTTP status, and a message. It is
+// CauseUnknown when neither tells.
+func (c *Client) causeOf(code int64, message string) agents.Cause {
+	if c.o.Cause != nil {
+		if cause := c.o.Cause(code, message); cause != "" && cause != agents.CauseUnknown {
+			return cause
+		}
+	}
+	if cause := causeOfText(message); cause != "" {
+		return cause
+	}
+	if cause := causeOfCode(code); cause != "" {
+		return cause
+	}
+	return agents.CauseUnknown
+}
+
+func causeOfCode(code int64) agents.Cause {
+	switch code {
+	case 401, 403, authRequired:
+		return agents.CauseAuth
+	case 402:
+		return agents.CauseBilling
+	case 404:
+		return agents.CauseModelNotFound
+	case 429:
+		return agents.CauseRateLimit
+	case 503, 529:
+		return agents.CauseOverloaded
+	case cancelled:
+		return agents.CauseCancelled
+	case -32602:
+		return agents.CauseInvalidRequest
+	}
+	switch code / 100 {
+	case 4:
+		return agents.CauseInvalidRequest
+	case 5:
+		return agents.CauseServer
+	}
+	return ""
+}
+
+// causeOfText goes by what agents and providers usually say: most agents have one code for
+// all their errors.
+func causeOfText(message string) agents.Cause {
+	for _, rule := range []struct {
+		cause agents.Cause
+		texts []string
+	}{
+		{agents.CauseUsageLimit, []string{"daily quota", "usage limit", "quota exceeded", "exceeded your quota", "insufficient_quota"}},
+		{agents.CauseRateLimit, []string{"rate limit", "rate_limit", "too many requests", "resource has been exhausted", "current quota"}},
+		{agents.CauseBilling, []string{"credit balance", "payment required", "billing"}},
+		{agents.CauseAuth, []string{"authentication required", "unauthorized", "unauthenticated", "api key", "api_key", "not logged in", "please log in", "auth login"}},
+		{agents.CauseOverloaded, []string{"overloaded", "at capacity"}},
+		{agents.CauseContext, []string{"context length", "context window", "prompt is too long", "maximum number of tokens"}},
+		{agents.CauseModelNotFound, []string{"model not found", "unknown model", "modelnotfound"}},
+		{agents.CauseNetwork, []string{"fetch failed", "econnrefused", "econnreset", "enotfound", "etimedout", "connection refused", "unable to connect"}},
+	} {
+		if contains(message, rule.texts...) {
+			return rule.cause
+		}
+	}
+	return ""
+}
+
+// contains reports whether text has any of parts, which are in lower case.
+func contains(text string, parts ...string) bool {
+	text = strings.ToLower(text)
+	for _, part := range parts {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// lastLines is the end of what a process said on standard error, on one line.
+func lastLines(stderr string) string {
+	const most = 600
+	text := strings.Join(strings.Fields(stderr), " ")
+	if len(text) > most {
+		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
+	}
+	return text
+}

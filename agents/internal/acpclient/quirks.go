@@ -1,0 +1,32 @@
+package acpclient
+
+import "strings"
+
+// quirks notes what an agent does otherwise than the protocol has it, by what it calls
+// itself.
+func (i *agentInfo) quirks() {
+	switch i.name {
+	case "gemini-cli": // 0.61.0
+		// It answers session/load while it is still repeating the session. The list of
+		// its commands is sent from a timer that it sets after that, so it comes last.
+		i.commandsEndReplay = true
+		// A call's id is the name of its tool, "__" and more; nothing else names the tool.
+		i.toolInIDs = true
+	case "OpenCode": // 1.18.33
+		// It says that a call is in progress before it asks for it.
+		i.earlyProgress = true
+	}
+}
+
+// modeUpdate is how Gemini CLI begins a text that tells of a new mode, and that no model
+// has said.
+const modeUpdate = "[MODE_UPDATE] "
+
+// toolOfID is the name of a tool in the id of its call, "" if there is none.
+func toolOfID(id string) string {
+	name, _, ok := strings.Cut(id, "__")
+	if !ok {
+		return ""
+	}
+	return name
+}
