@@ -56,3 +56,10 @@ type Transporter interface {
 	// Command refuses it.
 	Transport(r Request) string
 }
+
+// A Closer is a Conversation whose agent wants to be told that there will be no more turns,
+// before its standard input ends.
+type Closer interface {
+	// Close says so.
+	Close()
+}

@@ -147,6 +147,10 @@ func (t *talk) part() {
 		return
 	}
 	t.over = true
+	if c, ok := t.conv.(agents.Closer); ok {
+		c.Close()
+		t.flush()
+	}
 	t.input.Close()
 	t.after(partingWait, errParted)
 }

@@ -58,6 +58,7 @@ type Client struct {
 var (
 	_ agents.Conversation = (*Client)(nil)
 	_ agents.SessionNamer = (*Client)(nil)
+	_ agents.Closer       = (*Client)(nil)
 )
 
 // New returns a client that has said nothing yet.

@@ -163,7 +163,7 @@ func summary(line []byte) string {
 		text = "result"
 	}
 	if len(m.ID) > 0 {
-		text += " " + string(*m.ID)
+		text += " " + string(m.ID)
 	}
 	return strings.TrimSpace(text)
 }
