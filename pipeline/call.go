@@ -96,6 +96,7 @@ func (l *loader) load(n *yaml.Node, file, name string) *callee {
 // finish makes a callee of a pipeline without mistakes.
 func (l *loader) finish(inner *loader) *callee {
 	inner.lint()
+	inner.layRest()
 	for _, w := range inner.warns {
 		w.Source = inner.sourceOf(Error(w))
 		l.warns = append(l.warns, w)

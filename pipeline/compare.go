@@ -169,7 +169,7 @@ func (d side) agents(s *Step) string {
 		if _, seen := used[name]; seen || !ok {
 			return
 		}
-		used[name] = profile
+		used[name] = withoutOrigin(profile)
 		for _, next := range profile.Fallback {
 			add(next)
 		}
@@ -186,6 +186,20 @@ func (d side) agents(s *Step) string {
 		}
 	})
 	return exact(withoutPlaces(roundTrip(used)))
+}
+
+// withoutOrigin is a profile without the places in configurations.
+func withoutOrigin(p Profile) Profile {
+	p.File, p.Origin = "", nil
+	if p.Permissions != nil {
+		permissions := *p.Permissions
+		permissions.Rules = slices.Clone(permissions.Rules)
+		for i := range permissions.Rules {
+			permissions.Rules[i].File = ""
+		}
+		p.Permissions = &permissions
+	}
+	return p
 }
 
 // eachStep calls f for s and, where they count as part of it, all steps within.

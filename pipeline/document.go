@@ -15,7 +15,7 @@ import (
 // when there is nothing that could be decoded further.
 func (l *loader) document() *yaml.Node {
 	if limit := l.o.scale() * MaxFileBytes; len(l.src) > limit {
-		l.errs = append(l.errs, tooLarge(l.file, len(l.src), limit))
+		l.errs = append(l.errs, tooLarge(l.what(), l.file, len(l.src), limit))
 		return nil
 	}
 	if !l.encoding() {
@@ -30,15 +30,33 @@ func (l *loader) document() *yaml.Node {
 		return nil
 	}
 	if root = deref(root); root.Kind != yaml.MappingNode {
-		l.failNode(root, "begin with `steps:`", "expected a mapping with `steps`, got %s", describe(root))
+		l.failNode(root, l.begin(), "expected a mapping with `%s`, got %s", l.first(), describe(root))
 		return nil
 	}
 	return root
 }
 
-func tooLarge(file string, size, limit int) Error {
-	msg := fmt.Sprintf("the pipeline is %.1f MiB; the limit is %d MiB", float64(size)/(1<<20), limit>>20)
-	return Error{File: file, Pos: Pos{1, 1}, Msg: msg, Hint: "split the pipeline"}
+// what a file of this kind is called.
+func (l *loader) what() string {
+	if l.config != nil {
+		return "configuration"
+	}
+	return "pipeline"
+}
+
+// first is the key that a file of this kind surely has, or most likely.
+func (l *loader) first() string {
+	if l.config != nil {
+		return "agents"
+	}
+	return "steps"
+}
+
+func (l *loader) begin() string { return "begin with `" + l.first() + ":`" }
+
+func tooLarge(what, file string, size, limit int) Error {
+	msg := fmt.Sprintf("the %s is %.1f MiB; the limit is %d MiB", what, float64(size)/(1<<20), limit>>20)
+	return Error{File: file, Pos: Pos{1, 1}, Msg: msg, Hint: "split the " + what}
 }
 
 // encoding finds what is not plain UTF-8 text. yaml.v3 refuses the same without
@@ -111,6 +129,8 @@ func (l *loader) parse() *yaml.Node {
 	var first, second yaml.Node
 	err := d.Decode(&first)
 	switch {
+	case errors.Is(err, io.EOF) && l.config != nil:
+		return &yaml.Node{Kind: yaml.MappingNode, Line: 1, Column: 1}
 	case errors.Is(err, io.EOF):
 		l.fail(Pos{1, 1}, "begin with `steps:`", "the file is empty; expected a mapping with `steps`")
 		return nil
@@ -120,7 +140,7 @@ func (l *loader) parse() *yaml.Node {
 	}
 	switch err := d.Decode(&second); {
 	case err == nil:
-		l.failNode(&second, "put the second pipeline into a file of its own", "a second YAML document; one pipeline per file")
+		l.failNode(&second, "put the second "+l.what()+" into a file of its own", "a second YAML document; one %s per file", l.what())
 	case !errors.Is(err, io.EOF):
 		l.syntaxError(err)
 	}
@@ -147,7 +167,7 @@ func (c *treeCheck) tree(root *yaml.Node) bool {
 func (c *treeCheck) node(n *yaml.Node, depth int) (int, bool) {
 	c.nodes++
 	if limit := c.l.o.scale() * MaxNodes; c.nodes > limit {
-		c.l.failNode(n, "split the pipeline", "more than %d YAML nodes", limit)
+		c.l.failNode(n, "split the "+c.l.what(), "more than %d YAML nodes", limit)
 		return 0, false
 	}
 	if depth > MaxDepth {

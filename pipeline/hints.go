@@ -22,6 +22,7 @@ const (
 	inPipeline = "the pipeline"
 	inStep     = "a step"
 	inProfile  = "an agent"
+	inConfig   = "the configuration"
 )
 
 // foreign explains the habits of other tools.
@@ -110,7 +111,7 @@ func foreignIn(where, key string) string {
 	case inProfile + ".agent", inProfile + ".type", inProfile + ".provider":
 		return "write `use`"
 	}
-	return ""
+	return foreignSetting(where, strings.ReplaceAll(key, "_", "-"))
 }
 
 // suggest returns "did you mean `x`?" for the nearest of words, or "".

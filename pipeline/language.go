@@ -56,7 +56,7 @@ func pipelineTable() []key {
 		{"on-limit", "What a usage or rate limit of an agent does; default fail.", onLimitSchema()},
 		{"permissions", "Rules on tools, for every agent.", def("permissions")},
 		{"notify", "A script to run when the run has ended.", def("notify")},
-		{"concurrency", "How many steps run at once; default 4.", schema{"anyOf": []schema{number(1, maxConcurrency), closed(concurrencyTable())}}},
+		{"concurrency", "How many steps run at once; default 4.", concurrencySchema()},
 		{"fail-fast", "The first failure stops the run.", truth()},
 		{"steps", "The steps, by id. They run at once unless one needs another.", mapOf(idPattern, def("step"))},
 		{"outputs", "What a run that succeeded prints.", mapOf(idPattern, def("value"))},
@@ -143,23 +143,34 @@ func closed(table []key, required ...string) schema {
 // of values goes much further.
 func LanguageSchema() ([]byte, error) {
 	root := closed(pipelineTable())
-	root["$schema"], root["title"], root["required"] = "https://json-schema.org/draft/2020-12/schema", "flow pipeline", []string{"steps"}
+	root["$schema"], root["title"], root["required"] = schemaDraft, "flow pipeline", []string{"steps"}
 	step := closed(stepTable())
 	var kinds []schema
 	for _, kind := range kindKeys() {
 		kinds = append(kinds, schema{"required": []string{kind}})
 	}
 	step["oneOf"] = kinds
-	root["$defs"] = schema{
-		"step": step, "agent": closed(profileTable()), "input": inputSchema(),
+	defs := sharedDefs()
+	maps.Copy(defs, schema{
+		"step": step, "input": inputSchema(), "notify": notifySchema(),
+		"values": mapOf(idPattern, schema{"description": "A template, or any value."}),
+	})
+	root["$defs"] = defs
+	text, err := json.MarshalIndent(root, "", "  ")
+	return append(text, '\n'), err
+}
+
+const schemaDraft = "https://json-schema.org/draft/2020-12/schema"
+
+// sharedDefs are what the schemas of pipelines and of configurations refer to.
+func sharedDefs() schema {
+	return schema{
+		"agent":     closed(profileTable()),
 		"duration":  schema{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, "description": "Such as 90s, 30m or 1h30m; at most 7 days."},
 		"value":     schema{"type": []string{"string", "number", "boolean"}, "description": "A template."},
 		"variables": mapOf(idPattern, def("value")),
-		"budget":    budgetSchema(), "notify": notifySchema(), "permissions": closed(permissionsTable()),
-		"values": mapOf(idPattern, schema{"description": "A template, or any value."}),
+		"budget":    budgetSchema(), "permissions": closed(permissionsTable()),
 	}
-	text, err := json.MarshalIndent(root, "", "  ")
-	return append(text, '\n'), err
 }
 
 func inputSchema() schema {

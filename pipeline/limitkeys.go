@@ -61,7 +61,7 @@ func (l *loader) fallback(p *Profile, n *yaml.Node) []string {
 			l.failNode(item, "", "`%s` stands twice in `fallback`", name)
 		default:
 			out = append(out, name)
-			l.fallbacks = append(l.fallbacks, fallbackTo{p.Name, named{name, place(item)}})
+			l.fallbacks = append(l.fallbacks, fallbackTo{p.Name, named{name, place(item)}, false})
 		}
 	}
 	return out
@@ -69,21 +69,44 @@ func (l *loader) fallback(p *Profile, n *yaml.Node) []string {
 
 // A fallbackTo is a name in the `fallback` of a profile.
 type fallbackTo struct {
-	from string
-	to   named
+	from    string
+	to      named
+	beneath bool // it is a configuration's
 }
 
 // bindFallbacks checks the names of all `fallback` once every profile is known, and
 // refuses circles.
 func (l *loader) bindFallbacks() {
-	for _, f := range l.fallbacks {
-		if l.knownAgent(f.to) {
-			l.mark("agents", f.to.name)
+	for i := 0; i < len(l.fallbacks); i++ { // a configured agent brings its own
+		if to := l.fallbacks[i].to; l.knownAgent(to) {
+			l.mark("agents", to.name)
 		}
 	}
+	l.dropCircles()
+	l.fallbackCircles()
+	if o := l.plan.OnLimit; o != nil && o.Fallback && len(l.fallbacks) == 0 {
+		l.warn(l.onLimitAt, "add `fallback: [NAME]` to a profile under `agents`", "`on-limit` names `fallback`, and no agent has one")
+	}
+}
+
+// dropCircles takes back what configurations have as fallbacks where that would lead back
+// to the agent itself: what holds beneath a pipeline is no mistake in it.
+func (l *loader) dropCircles() {
+	for _, f := range l.fallbacks {
+		p := l.plan.Agents[f.from]
+		if !f.beneath || f.to.name != f.from && l.fallsBackOn(f.from, f.to.name, map[string]bool{}) == nil {
+			continue
+		}
+		p.Fallback = slices.DeleteFunc(slices.Clone(p.Fallback), func(name string) bool { return name == f.to.name })
+		l.plan.Agents[f.from] = p
+	}
+}
+
+// fallbackCircles refuses agents that fall back on each other.
+func (l *loader) fallbackCircles() {
 	told := map[string]bool{} // profiles whose circle is reported
 	for _, f := range l.fallbacks {
-		if told[f.from] {
+		if told[f.from] || f.beneath {
 			continue
 		}
 		circle := l.fallsBackOn(f.from, f.from, map[string]bool{})
@@ -93,9 +116,6 @@ func (l *loader) bindFallbacks() {
 		if circle != nil {
 			l.fail(f.to.pos, "remove one", "agents fall back on each other: %s", strings.Join(circle, " → "))
 		}
-	}
-	if o := l.plan.OnLimit; o != nil && o.Fallback && len(l.fallbacks) == 0 {
-		l.warn(l.onLimitAt, "add `fallback: [NAME]` to a profile under `agents`", "`on-limit` names `fallback`, and no agent has one")
 	}
 }
 

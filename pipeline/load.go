@@ -36,6 +36,8 @@ type Options struct {
 	// MaxSteps is the number of steps allowed; 0 is MaxSteps. A larger one raises
 	// MaxFileBytes and MaxNodes in proportion.
 	MaxSteps int
+	// Configs are the configurations that hold beneath the pipeline, the nearest first.
+	Configs []*Config
 }
 
 func (o Options) maxSteps() int {
@@ -57,7 +59,7 @@ func Load(path string, o Options) (*Plan, []Warning, error) {
 		return nil, nil, err
 	}
 	if size > len(src) {
-		return nil, nil, Errors{tooLarge(path, size, o.scale()*MaxFileBytes)}
+		return nil, nil, Errors{tooLarge("pipeline", path, size, o.scale()*MaxFileBytes)}
 	}
 	return LoadText(path, src, o)
 }
@@ -124,6 +126,7 @@ func Parse(name string, src []byte, o Options) (*Plan, []Warning, error) {
 		return nil, nil, errs
 	}
 	l.lint()
+	l.layRest()
 	return l.plan, l.sortedWarnings(), nil
 }
 
@@ -133,6 +136,11 @@ func (l *loader) read() Errors {
 		l.pipeline(root)
 		l.resolve()
 	}
+	return l.mistakes()
+}
+
+// mistakes are all that were found, in the order of their places.
+func (l *loader) mistakes() Errors {
 	for i := range l.errs {
 		l.errs[i].Pos = l.inFile(l.errs[i])
 	}
@@ -160,6 +168,9 @@ type loader struct {
 	onLimitAt Pos
 
 	conditions *Renderer // for lint, made when it is needed
+
+	config *Config                    // what is read, if it is no pipeline
+	says   map[string]map[string]bool // the keys of each profile that the file declares
 	// Of pipelines that call others. Paths are relative to the directory of the first.
 	dir    string
 	chain  []string   // the files that led here, this one last
@@ -173,6 +184,7 @@ func newLoader(name string, src []byte, o Options) *loader {
 	return &loader{
 		o: o, file: name, src: src, lines: lineStarts(src), plan: &Plan{File: name},
 		schemas: map[string]error{}, used: map[string]map[string]bool{}, places: map[string]map[string]Pos{},
+		says: map[string]map[string]bool{},
 	}
 }
 

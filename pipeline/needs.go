@@ -20,6 +20,8 @@ func (l *loader) at(pos Pos) report {
 // decoded.
 func (l *loader) resolve() {
 	l.tmpl = newChecker()
+	l.layAgents()
+	l.defaultTimeouts(l.root)
 	for _, v := range l.plan.Env {
 		l.checkText(v.Value, site{secrets: true, what: "the `env` of the pipeline"})
 	}

@@ -8,15 +8,20 @@ import (
 
 // PermissionsOf returns the rules for the agent of a step: those of the pipeline, of the
 // step's profile and of the step itself together. nil: there are none. The default is
-// that of the step, else of the profile, else of the pipeline, and so is the time to
-// wait for a person; one `strict` makes all strict. Of a step that another agent works on, as a fallback or a candidate, it wants
+// that of the step, else of the profile, else of the pipeline, but none weaker than any
+// Least. Of a step that another agent works on, as a fallback or a candidate, it wants
 // the copy with that agent.
 func (p *Plan) PermissionsOf(step *Step) *Permissions {
-	return MergePermissions(p.Permissions, p.Agents[step.Agent].Permissions, step.Permissions)
+	all := MergePermissions(p.Permissions, p.Agents[step.Agent].Permissions, step.Permissions)
+	if all != nil {
+		all.Default = strongest(all.Default, all.Least)
+	}
+	return all
 }
 
 // MergePermissions joins the permissions of layers, the farthest first; nil ones say
-// nothing. nil: none says anything.
+// nothing. The nearest default counts, and so does the nearest time to wait for a person;
+// one `strict` makes all strict. nil: none says anything.
 func MergePermissions(layers ...*Permissions) *Permissions {
 	var all *Permissions
 	for _, one := range layers {
@@ -33,6 +38,7 @@ func MergePermissions(layers ...*Permissions) *Permissions {
 		all.Strict = all.Strict || one.Strict
 		all.AskTimeout = cmp.Or(one.AskTimeout, all.AskTimeout)
 		all.Protect = append(all.Protect, one.Protect...)
+		all.Least = strongest(all.Least, one.Least)
 	}
 	return all
 }
@@ -114,6 +120,14 @@ func (p Permission) text() string {
 		s += "(" + p.Pattern + ")"
 	}
 	return s
+}
+
+// strongest is the stronger one of two effects; "" is weaker than any.
+func strongest(a, b string) string {
+	if a == "" || b != "" && stronger(b, a) {
+		return b
+	}
+	return a
 }
 
 func stronger(a, b string) bool { return slices.Index(Effects(), a) < slices.Index(Effects(), b) }

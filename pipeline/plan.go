@@ -28,6 +28,9 @@ type Plan struct {
 	Permissions *Permissions       `json:"permissions,omitempty"`
 	Notify      []Notify           `json:"notify,omitempty"`
 	Files       map[string]string  `json:"files,omitempty"` // contents that the plan froze (`prompt-file`, `file`), by path
+	// Origin says of what the pipeline itself does not say where it comes from, as
+	// file:line:col, by key: `budget`, `concurrency.agents.claude`.
+	Origin map[string]string `json:"origin,omitempty"`
 }
 
 // Pos is a place in the pipeline's file, both counted from 1.
@@ -87,11 +90,16 @@ type Profile struct {
 	Inherit      bool     `json:"inherit,omitempty"`
 	Env          []Var    `json:"env,omitempty"`
 	// Fallback are the profiles to go on with, in order, when this one is not to be had.
-	Fallback    []string     `json:"fallback,omitempty"`
-	Permissions *Permissions `json:"permissions,omitempty"`
-	Pos         Pos          `json:"pos"`
-
+	Fallback       []string       `json:"fallback,omitempty"`
+	Permissions    *Permissions   `json:"permissions,omitempty"`
 	SandboxOptions SandboxOptions `json:"sandboxOptions,omitzero"`
+	Pos            Pos            `json:"pos"`
+
+	// File is the configuration that Pos is in; "": the pipeline's own file.
+	File string `json:"file,omitempty"`
+	// Origin says where the keys come from that stand in a configuration, as file:line:col,
+	// by key: `model`, `env.NAME`.
+	Origin map[string]string `json:"origin,omitempty"`
 }
 
 // Kind is what a step does.
@@ -262,6 +270,9 @@ type Permissions struct {
 	// nobody is there; 0: it is denied at once.
 	AskTimeout Duration `json:"askTimeout,omitempty"`
 	Protect    []string `json:"protect,omitempty"` // globs of further protected files
+	// Least is what the user's configuration has as the default: a nearer Default may be
+	// stronger and not weaker.
+	Least string `json:"least,omitempty"`
 }
 
 // Permission is one rule: `allow: shell(go test *)`.
@@ -270,6 +281,7 @@ type Permission struct {
 	Tool    string `json:"tool"`              // shell read_file write_file edit_file search_content find_files web_fetch web_search mcp, or *
 	Pattern string `json:"pattern,omitempty"` // of the target; "": any
 	Pos     Pos    `json:"pos"`
+	File    string `json:"file,omitempty"` // the configuration that Pos is in; "": the pipeline's own file
 }
 
 // Cache keeps the result of an agent step for later runs.

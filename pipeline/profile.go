@@ -46,20 +46,18 @@ func (l *loader) profileName(at *yaml.Node) bool {
 
 func (l *loader) profile(e entry) Profile {
 	p := Profile{Name: e.key, Pos: place(e.at)}
-	found := false
+	says := map[string]bool{}
 	var transport *yaml.Node
 	for _, k := range l.entries(e.val, "agent `"+e.key+"`", MaxKeys) {
-		switch k.key {
-		case "use":
-			found = true
-		case "transport":
+		if says[k.key] = true; k.key == "transport" {
 			transport = k.val
 		}
 		if !l.profileKey(&p, k) {
 			l.unknownKey(k.at, inProfile, profileKeys())
 		}
 	}
-	if !found && e.val.Kind == yaml.MappingNode {
+	l.says[e.key] = says
+	if !says["use"] && e.val.Kind == yaml.MappingNode {
 		if l.builtin(e.key) {
 			p.Use = e.key
 		} else {
@@ -175,12 +173,16 @@ func (l *loader) chooseAgent(nd *node) {
 		if _, given := nd.keys["agent"]; given {
 			return // reported
 		}
-		if len(l.places["agents"]) != 1 {
+		switch byDefault := l.defaultAgent(); {
+		case len(l.places["agents"]) == 1:
+			for only := range l.places["agents"] {
+				name = only
+			}
+		case byDefault != "":
+			name, pos = byDefault, nd.step.Pos
+		default:
 			l.fail(nd.step.Pos, "add `agent: …`: "+strings.Join(l.agentChoices(), ", "), "step `%s` does not say which agent", nd.step.ID)
 			return
-		}
-		for only := range l.places["agents"] {
-			name = only
 		}
 	}
 	if l.knownAgent(named{name, pos}) {
@@ -193,6 +195,9 @@ func (l *loader) chooseAgent(nd *node) {
 // gets one, and any other name is a mistake.
 func (l *loader) knownAgent(a named) bool {
 	if _, ok := l.plan.Agents[a.name]; ok {
+		return true
+	}
+	if l.addConfigured(a.name) {
 		return true
 	}
 	if !l.builtin(a.name) {
@@ -209,12 +214,17 @@ func (l *loader) addBuiltin(name string, pos Pos) {
 	if l.plan.Agents == nil {
 		l.plan.Agents = map[string]Profile{}
 	}
-	l.plan.Agents[name] = Profile{Name: name, Use: name, Pos: pos}
+	p := Profile{Name: name, Use: name, Pos: pos}
+	l.beneath(&p, map[string]bool{})
+	l.plan.Agents[name] = p
 }
 
-// agentChoices lists profiles and built-in agents.
+// agentChoices lists profiles, those of configurations too, and built-in agents.
 func (l *loader) agentChoices() []string {
 	names := slices.Collect(maps.Keys(l.plan.Agents))
+	for _, c := range l.o.Configs {
+		names = slices.AppendSeq(names, maps.Keys(c.agents))
+	}
 	names = slices.AppendSeq(names, maps.Keys(l.o.Agents))
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -138,6 +138,10 @@ func concurrencyTable() []key {
 	}
 }
 
+func concurrencySchema() schema {
+	return schema{"anyOf": []schema{number(1, maxConcurrency), closed(concurrencyTable())}}
+}
+
 // concurrency is a number of steps, or {steps, agents}.
 func (l *loader) concurrency(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {

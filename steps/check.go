@@ -39,7 +39,7 @@ func Check(p *pipeline.Plan, adapters map[string]agents.Adapter) pipeline.Errors
 		}
 		for _, e := range append(found, strictErrors(p, path, s, adapter, req)...) {
 			_, why, _ := strings.Cut(e.Msg, ")") // after the step
-			m := mistake{p.File, e.Pos, why}
+			m := mistake{e.File, e.Pos, why}
 			if m.pos == (pipeline.Pos{}) || !seen[m] {
 				errs = append(errs, e)
 			}
@@ -71,14 +71,17 @@ func checkedSession(s pipeline.Session) agents.Session {
 }
 
 func refusal(file, path string, profile pipeline.Profile, s *pipeline.Step, err error) pipeline.Error {
-	e := pipeline.Error{File: file, Pos: profile.Pos, Msg: err.Error()}
+	e := pipeline.Error{File: cmp.Or(profile.File, file), Pos: profile.Pos, Msg: err.Error()}
 	if e.Pos == (pipeline.Pos{}) || s.Sandbox != "" { // a built-in agent without a profile, or the step's own doing
-		e.Pos = s.Pos
+		e.File, e.Pos = file, s.Pos
 	}
 	if p, ok := errors.AsType[*agents.Problem](err); ok {
 		e.Msg, e.Hint = p.Message, p.Hint
 	}
 	e.Msg = fmt.Sprintf("agent %s (step %s): %s", profile.Name, path, e.Msg)
+	if len(profile.Origin) > 0 && profile.File == "" {
+		e.Hint = strings.TrimPrefix(e.Hint+"; a configuration has a part in it: flow config "+file+" --show-origin", "; ")
+	}
 	return e
 }
 

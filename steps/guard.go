@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -24,7 +25,7 @@ func rules(r *agents.Request, p *pipeline.Plan, s *pipeline.Step) {
 	for _, rule := range permissions.Rules {
 		r.Rules = append(r.Rules, agents.Rule{
 			Effect: rule.Effect, Tool: rule.Tool, Pattern: rule.Pattern,
-			Where: fmt.Sprintf("%s:%d:%d", p.File, rule.Pos.Line, rule.Pos.Col),
+			Where: fmt.Sprintf("%s:%d:%d", cmp.Or(rule.File, p.File), rule.Pos.Line, rule.Pos.Col),
 		})
 	}
 }

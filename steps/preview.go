@@ -21,6 +21,7 @@ type Preview struct {
 	Limit     int               `json:"concurrency,omitempty"`
 	Budget    *pipeline.Budget  `json:"budget,omitempty"`
 	OnLimit   *pipeline.OnLimit `json:"onLimit,omitempty"` // nil: a usage limit fails the step
+	Origin    map[string]string `json:"origin,omitempty"`  // where the settings stand that are not the pipeline's, as file:line:col
 	Steps     []*PreviewStep    `json:"steps"`
 	Turns     Turns             `json:"agentTurns"`
 }
@@ -113,7 +114,7 @@ func NewPreview(c PreviewConfig) (*Preview, error) {
 	}
 	return &Preview{
 		Name: c.Plan.Name, Workspace: c.Workspace, Inputs: c.Inputs, Secrets: c.Plan.AllSecrets(),
-		Limit: c.Plan.Limit, Budget: c.Plan.Budget, OnLimit: c.Plan.OnLimit, Steps: steps, Turns: turns,
+		Limit: c.Plan.Limit, Budget: c.Plan.Budget, OnLimit: c.Plan.OnLimit, Origin: c.Plan.Origin, Steps: steps, Turns: turns,
 	}, nil
 }
 

@@ -29,6 +29,8 @@ type PreviewAgent struct {
 	MaxTurns int           `json:"maxTurns,omitempty"`
 	MaxCost  float64       `json:"maxCostUsd,omitempty"`
 	Problem  string        `json:"problem,omitempty"` // why the agent refuses
+	// Origin says where the settings stand that are not the pipeline's, as file:line:col.
+	Origin map[string]string `json:"origin,omitempty"`
 }
 
 // A PreviewRule is one rule on tools, and who keeps it.
@@ -89,7 +91,7 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 	a := PreviewAgent{
 		Profile: profile.Name, Use: profile.Use, Model: profile.Model, Fallback: profile.Fallback,
 		Sandbox: cmp.Or(string(req.Sandbox), string(agents.SandboxWorkspaceWrite)), Approval: string(req.Approval),
-		MaxTurns: profile.MaxTurns, MaxCost: profile.MaxCostUSD, Command: profile.Command,
+		MaxTurns: profile.MaxTurns, MaxCost: profile.MaxCostUSD, Command: profile.Command, Origin: profile.Origin,
 	}
 	if adapter == nil {
 		a.Problem = "this flow does not have the agent " + profile.Use

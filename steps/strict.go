@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"cmp"
 	"fmt"
 
 	"flow/agents"
@@ -38,14 +39,15 @@ func strictErrors(p *pipeline.Plan, path string, s *pipeline.Step, adapter agent
 		if e.How != agents.Detected {
 			continue
 		}
-		pos, what := s.Pos, "the default "+r.RuleDefault
+		file, pos, what := p.File, s.Pos, "the default "+r.RuleDefault
 		if e.Rule != nil {
 			rule := *e.Rule
 			rule.Where = ""
-			pos, what = permissions.Rules[i].Pos, "the rule "+policy.Text(rule)
+			file, pos = cmp.Or(permissions.Rules[i].File, p.File), permissions.Rules[i].Pos
+			what = "the rule " + policy.Text(rule)
 		}
 		errs = append(errs, pipeline.Error{
-			File: p.File, Pos: pos,
+			File: file, Pos: pos,
 			Msg:  fmt.Sprintf("agent %s (step %s) cannot keep %s: %s", s.Agent, path, what, e.Why),
 			Hint: "leave out `strict`, and flow ends an agent that breaks the rule; or use another rule, or another agent",
 		})

@@ -28,6 +28,9 @@ type app struct {
 
 	stateDir string
 	logLevel string
+	noConfig bool
+
+	origins map[string]string // of flags that the command line or a variable gave, by name
 }
 
 // adapters are the agents that flow speaks to, by `use` name.
@@ -61,18 +64,20 @@ func (a *app) root() *cobra.Command {
 		DisableAutoGenTag: true,
 		Args:              noArguments,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return a.setFlags(cmd) },
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.PersistentFlags().StringVar(&a.stateDir, "state-dir", "", "where runs are kept (default $FLOW_STATE_DIR, else the user's state directory)")
 	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "off", "log to stderr: off, error, warn, info, debug or trace")
+	root.PersistentFlags().BoolVar(&a.noConfig, "no-config", false, "read no configuration, neither the user's nor the project's")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w\nhint: flow %s --help lists the flags", err, cmd.Name())}
 	})
 	root.AddCommand(
 		a.initCommand(), a.runCommand(), a.resumeCommand(), a.approveCommand(), a.rerunCommand(),
-		a.validateCommand(), a.planCommand(), a.graphCommand(), a.lspCommand(), a.schemaCommand(),
+		a.validateCommand(), a.planCommand(), a.graphCommand(), a.configCommand(), a.lspCommand(), a.schemaCommand(),
 		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.auditCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(), a.worktreesCommand(),
 		a.attachCommand(), a.chatCommand(),
 		a.agentsCommand(), a.translateCommand(), a.versionCommand(),
@@ -80,11 +85,14 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// store opens the state directory that the flags and the environment name.
+// store opens the state directory that the flags, the environment or the user's
+// configuration name.
 func (a *app) store() (*state.Store, error) {
-	dir := a.stateDir
+	dir, _, err := a.program("state-dir", a.stateDir)
+	if err != nil {
+		return nil, err
+	}
 	if dir == "" {
-		var err error
 		if dir, err = state.DefaultDir(a.getenv); err != nil {
 			return nil, &state.Error{Path: "state directory", Msg: err.Error()}
 		}
@@ -93,9 +101,13 @@ func (a *app) store() (*state.Store, error) {
 }
 
 func (a *app) logger() (hclog.Logger, error) {
-	level := hclog.LevelFromString(a.logLevel)
+	name, _, err := a.program("log-level", a.logLevel)
+	if err != nil {
+		return nil, err
+	}
+	level := hclog.LevelFromString(name)
 	if level == hclog.NoLevel {
-		return nil, usageError{fmt.Errorf("log level %q is unknown\nhint: off, error, warn, info, debug or trace", a.logLevel)}
+		return nil, usageError{fmt.Errorf("log level %q is unknown\nhint: off, error, warn, info, debug or trace", name)}
 	}
 	return hclog.New(&hclog.LoggerOptions{Name: "flow", Level: level, Output: a.stderr}), nil
 }

@@ -157,7 +157,7 @@ func validPipelines(t *testing.T, archive *txtar.Archive) []*yaml.Node {
 		if filepath.Ext(file) != ".yaml" {
 			continue
 		}
-		if _, _, err := check(file); err != nil {
+		if _, _, err := check(file, languageOptions()); err != nil {
 			continue
 		}
 		doc := &yaml.Node{}

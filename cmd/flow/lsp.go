@@ -22,20 +22,40 @@ func (a *app) lspCommand() *cobra.Command {
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
 			return lsp.Serve(a.stdin, a.stdout, lsp.Options{
-				Check: checkText, Agents: slices.Sorted(maps.Keys(adapters())), Delay: 200 * time.Millisecond,
+				Check: a.checkText, Agents: slices.Sorted(maps.Keys(adapters())), Delay: 200 * time.Millisecond,
+				Config: func(path string) bool { return a.ownerOf(path) != "" },
 			})
 		},
 	}
 }
 
-// checkText is check for a text that an editor holds.
-func checkText(path string, text []byte) (pipeline.Errors, []pipeline.Warning) {
-	plan, warnings, err := pipeline.LoadText(path, text, languageOptions())
-	if err == nil {
-		return steps.Check(plan, adapters()), warnings
-	}
-	if errs, ok := errors.AsType[pipeline.Errors](err); ok {
-		return errs, nil
+// checkText is validateFile for a text that an editor holds.
+func (a *app) checkText(path string, text []byte) (pipeline.Errors, []pipeline.Warning) {
+	warnings, err := a.validateText(path, text)
+	if errs, ok := errors.AsType[pipeline.Errors](err); ok || err == nil {
+		return errs, warnings
 	}
 	return pipeline.Errors{{File: path, Msg: err.Error()}}, nil
+}
+
+func (a *app) validateText(path string, text []byte) ([]pipeline.Warning, error) {
+	if owner := a.ownerOf(path); owner != "" {
+		o, err := a.below(owner)
+		if err != nil {
+			return nil, err
+		}
+		_, warnings, err := pipeline.ParseConfig(path, text, owner, o)
+		return warnings, err
+	}
+	o, _, err := a.options(path)
+	if err != nil {
+		return nil, err
+	}
+	plan, warnings, err := pipeline.LoadText(path, text, o)
+	if errs := pipeline.Errors(nil); err == nil {
+		if errs = steps.Check(plan, adapters()); len(errs) > 0 {
+			err = errs
+		}
+	}
+	return warnings, err
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -80,6 +82,7 @@ func printPreview(b *bytes.Buffer, p *steps.Preview) {
 	if p.Limit > 0 {
 		w.field("at once", plural(p.Limit, "step"))
 	}
+	w.field("settings", originText(p.Origin))
 	w.field("agent turns", p.Turns.String()+", without retries and failing checks")
 	w.steps(p.Steps)
 }
@@ -223,6 +226,7 @@ func (w preview) agent(a steps.PreviewAgent) {
 	}
 	w.field(map[bool]string{true: "judge", false: "agent"}[a.Judge], strings.Join(parts, ", "))
 	w.field("command", commandLine(a.Command))
+	w.field("settings", originText(a.Origin))
 	w.field("problem", a.Problem)
 	for _, r := range a.Rules {
 		text := r.Rule + ": " + string(r.Kept)
@@ -231,6 +235,22 @@ func (w preview) agent(a steps.PreviewAgent) {
 		}
 		w.field("rule", text)
 	}
+}
+
+// originText says which settings are not the pipeline's, by the file that has them.
+func originText(origin map[string]string) string {
+	keys := map[string][]string{}
+	for _, key := range slices.Sorted(maps.Keys(origin)) {
+		file := strings.TrimRight(origin[key], "0123456789:") // without line and column
+		if key = strings.Replace(key, "permissions.least", "permissions.default", 1); !slices.Contains(keys[file], key) {
+			keys[file] = append(keys[file], key)
+		}
+	}
+	var parts []string
+	for _, file := range slices.Sorted(maps.Keys(keys)) {
+		parts = append(parts, strings.Join(keys[file], ", ")+" from "+file)
+	}
+	return strings.Join(parts, "; ")
 }
 
 // limits says what bounds a step, and what its processes are given.

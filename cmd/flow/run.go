@@ -84,7 +84,12 @@ func (a *app) run(file string, f runFlags) error {
 
 // load reads a pipeline and prints what it warns of.
 func (a *app) load(file string) (*pipeline.Plan, []byte, error) {
-	plan, warnings, err := check(file)
+	o, warnings, err := a.options(file)
+	a.warn(warnings)
+	if err != nil {
+		return nil, nil, err
+	}
+	plan, warnings, err := check(file, o)
 	a.warn(warnings)
 	if err != nil {
 		return nil, nil, err
@@ -94,8 +99,8 @@ func (a *app) load(file string) (*pipeline.Plan, []byte, error) {
 }
 
 // check reads a pipeline and finds everything that can be known to be wrong with it.
-func check(file string) (*pipeline.Plan, []pipeline.Warning, error) {
-	plan, warnings, err := pipeline.Load(file, languageOptions())
+func check(file string, o pipeline.Options) (*pipeline.Plan, []pipeline.Warning, error) {
+	plan, warnings, err := pipeline.Load(file, o)
 	if err != nil {
 		return nil, nil, fileError(file, err)
 	}

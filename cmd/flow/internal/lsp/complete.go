@@ -57,7 +57,7 @@ func (c *completer) begun() int {
 // keys offers the keys of the mapping that the cursor is in, without those it has.
 func (c *completer) keys() {
 	has := c.siblings()
-	for _, s := range c.language.find(c.place.path) {
+	for _, s := range c.languageOf(c.doc).find(c.place.path) {
 		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 			if p := s.Properties[name]; p != nil && !slices.Contains(has, name) {
 				c.add(c.begun(), itemProperty, name, name+": ", p.describe(), p.Description)
@@ -95,7 +95,7 @@ func (c *completer) values() {
 	for _, m := range c.doc.index.choices(c.place.path, c.Agents) {
 		c.add(from, itemValue, m.name, m.name, m.detail, m.doc)
 	}
-	for _, s := range c.language.find(c.place.path) {
+	for _, s := range c.languageOf(c.doc).find(c.place.path) {
 		for _, v := range s.values() {
 			if !slices.ContainsFunc(c.items, func(i completionItem) bool { return i.Label == v }) {
 				c.add(from, itemEnum, v, v, "", "")

@@ -18,7 +18,7 @@ func (s *server) hover(d *doc, p position) any {
 	case at.inExpr:
 		text = s.hoverName(d, at, strings.Trim(d.line(p.Line)[from:nameEnd(d.line(p.Line), offset)], "-/"))
 	case onKey(d.line(p.Line), to):
-		text = s.hoverKey(d.locate(p.Line, from), word)
+		text = s.hoverKey(d, d.locate(p.Line, from), word)
 	default:
 		for _, m := range d.index.choices(at.path, s.Agents) {
 			if m.name == word {
@@ -46,8 +46,8 @@ func nameEnd(line string, offset int) int {
 	return offset
 }
 
-func (s *server) hoverKey(at place, key string) string {
-	for _, v := range s.language.find(at.path) {
+func (s *server) hoverKey(d *doc, at place, key string) string {
+	for _, v := range s.languageOf(d).find(at.path) {
 		if p := v.Properties[key]; p != nil && p.Description != "" {
 			text := "**" + key + "**"
 			if what := p.describe(); what != "" {

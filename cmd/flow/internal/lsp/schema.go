@@ -33,6 +33,14 @@ func (s *schema) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(s))
 }
 
+// readLanguage reads a schema as package pipeline gives it.
+func readLanguage(text []byte, err error) (*schema, error) {
+	if err != nil {
+		return nil, err
+	}
+	return readSchema(text)
+}
+
 func readSchema(text []byte) (*schema, error) {
 	var s schema
 	return &s, json.Unmarshal(text, &s)

@@ -24,6 +24,8 @@ type Options struct {
 	Check func(path string, text []byte) (pipeline.Errors, []pipeline.Warning)
 	// Agents are the names that `use` and `agent` may have without a profile.
 	Agents []string
+	// Config says of a path that it is a configuration's, which has keys of its own. nil: none is.
+	Config func(path string) bool
 	// Delay is how long the typing must have stopped before a changed document is checked.
 	Delay time.Duration
 }
@@ -31,7 +33,8 @@ type Options struct {
 // A server belongs to the goroutine of serve.
 type server struct {
 	Options
-	language  *schema
+	language  *schema // of pipelines
+	config    *schema // of configurations
 	functions []pipeline.Function
 	out       io.Writer
 	docs      map[string]*doc // by URI
@@ -49,16 +52,16 @@ var ErrNoShutdown = errors.New("lsp: the editor exited without `shutdown`")
 
 // Serve speaks with one editor until it exits or closes the stream.
 func Serve(in io.Reader, out io.Writer, o Options) error {
-	text, err := pipeline.LanguageSchema()
+	language, err := readLanguage(pipeline.LanguageSchema())
 	if err != nil {
 		return err
 	}
-	language, err := readSchema(text)
+	config, err := readLanguage(pipeline.ConfigSchema())
 	if err != nil {
 		return err
 	}
 	s := &server{
-		Options: o, language: language, functions: pipeline.Functions(), out: out,
+		Options: o, language: language, config: config, functions: pipeline.Functions(), out: out,
 		docs: map[string]*doc{}, changed: map[string]bool{}, timer: time.NewTimer(time.Hour),
 	}
 	defer s.timer.Stop()
@@ -78,6 +81,14 @@ func Serve(in io.Reader, out io.Writer, o Options) error {
 		return err // the reader may wait for an editor that says nothing
 	}
 	return group.Wait()
+}
+
+// languageOf is the schema of the keys of a document.
+func (s *server) languageOf(d *doc) *schema {
+	if s.Config != nil && s.Config(d.path) {
+		return s.config
+	}
+	return s.language
 }
 
 // receive hands over what the editor sends, up to its exit.
