@@ -90,6 +90,7 @@ func (a *attempt) runCheck(ctx context.Context) (*checkFailure, *agents.Problem,
 	if err != nil {
 		return nil, nil, err
 	}
+	a.heldTo(res, a.result.Session)
 	a.result.Leftovers = append(a.result.Leftovers, res.Leftovers...)
 	verdict := a.shellProblem(ctx, res)
 	switch {

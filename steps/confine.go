@@ -100,23 +100,28 @@ func (x *Executor) temporary(spec proc.Spec) string {
 	return filepath.Join(x.file(spec.Label, "d"), "tmp")
 }
 
-// unconfine says what a process was held to, and removes what it left of temporary files.
-func (a *attempt) unconfine(spec proc.Spec, res proc.Result) {
+// heldTo records what a process of a session was held to, if it was.
+func (a *attempt) heldTo(res proc.Result, session string) {
+	if res.Sandbox != "" {
+		a.noticeIn(session, noticeSandbox, res.Sandbox)
+	}
+}
+
+// clearTemporary removes what a confined process left of temporary files.
+func (x *Executor) clearTemporary(spec proc.Spec) {
 	if spec.Sandbox == nil {
 		return
 	}
-	if res.Sandbox != "" {
-		a.notice(noticeSandbox, res.Sandbox)
-	}
-	temp := a.x.temporary(spec)
+	temp := x.temporary(spec)
 	if err := os.RemoveAll(temp); err != nil {
-		a.x.Logger.Warn("temporary files are left over", "error", err)
+		x.Logger.Warn("temporary files are left over", "error", err)
 	}
 	_ = os.Remove(filepath.Dir(temp)) // of a script there is nothing else
 }
 
 // expand puts the values of env for ~ and $NAME at the beginning of paths. A path whose
-// variable is not set is left out. Directories, with a slash at the end, are made.
+// variable is not set, and one that is not there, is left out. Directories, with a slash at
+// the end, are made.
 func expand(paths, env []string) ([]string, error) {
 	var all []string
 	for _, path := range paths {
@@ -133,7 +138,9 @@ func expand(paths, env []string) ([]string, error) {
 				return nil, err
 			}
 		}
-		all = append(all, filepath.Clean(path))
+		if _, err := os.Stat(path); err == nil {
+			all = append(all, filepath.Clean(path))
+		}
 	}
 	return all, nil
 }

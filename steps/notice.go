@@ -17,11 +17,14 @@ const (
 
 // notice records an event of flow's own about the attempt: something that its agent did
 // not do, and that whoever reads the events should know.
-func (a *attempt) notice(subtype, message string) {
+func (a *attempt) notice(subtype, message string) { a.noticeIn(a.result.Session, subtype, message) }
+
+// noticeIn is notice for what belongs to a session that may not be that of the result yet.
+func (a *attempt) noticeIn(session, subtype, message string) {
 	now := a.x.Now().UTC()
 	body := agents.System{Subtype: subtype, Message: message}
 	_ = a.x.recorder.record(agents.Event{ // Exec returns the error
-		Type: body.Type(), SessionID: a.result.Session, Time: now, AgentType: a.profile().Use,
+		Type: body.Type(), SessionID: session, Time: now, AgentType: a.profile().Use,
 		Run: a.x.RunID, Step: a.task.Path, Attempt: a.task.Attempt, Body: body,
 	})
 }

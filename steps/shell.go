@@ -46,6 +46,7 @@ func (a *attempt) shell(ctx context.Context) (dag.Fact, error) {
 	if err != nil {
 		return dag.Fact{}, err
 	}
+	a.heldTo(res, "")
 	return a.shellFact(ctx, spec.Stdout, res)
 }
 

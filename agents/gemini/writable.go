@@ -2,7 +2,8 @@ package gemini
 
 import "flow/agents"
 
-// writable is what the CLI keeps for itself: settings, sessions, logins.
+// writable is the home that the CLI keeps sessions, logins and settings in. It does not
+// start unless it can make files next to the settings, so these cannot be left out.
 func writable(r agents.Request) []string {
 	if ownHome(r) {
 		return []string{r.Home + "/"}
