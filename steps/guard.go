@@ -83,6 +83,9 @@ func newGuard(adapter agents.Adapter, r agents.Request, home string) *guard {
 // sees takes in an event. It returns the decision that ends the process, or nil.
 func (g *guard) sees(b agents.Body) *policy.Decision {
 	if g.policy.Empty() || g.broken != nil {
+		if b, ok := b.(agents.ToolStarted); ok {
+			g.open[b.ToolID] = sighting{call: policy.CallOf(b)}
+		}
 		return nil
 	}
 	switch b := b.(type) {
@@ -125,10 +128,13 @@ func (g *guard) ruled(r ruling) {
 // false for one that was ruled on.
 func (g *guard) unasked(b agents.ToolCompleted) (ruling, bool) {
 	s, ok := g.open[b.ToolID]
-	if !ok || g.policy.Empty() {
+	if !ok {
 		return ruling{}, false
 	}
 	delete(g.open, b.ToolID)
+	if g.policy.Empty() {
+		return ruling{}, false
+	}
 	out := ruling{call: s.call, tool: b.ToolID, by: decider(s.decision), rule: s.decision.Rule, message: oneLine(s.decision.Why)}
 	switch forbidden := s.decision.Effect == policy.Deny || s.decision.Effect == policy.Ask; {
 	case b.Declined && !forbidden:
@@ -140,6 +146,21 @@ func (g *guard) unasked(b agents.ToolCompleted) (ruling, bool) {
 	default:
 		out.allow = true
 	}
+	return out, true
+}
+
+// reported rules on a call as the agent says that was decided, by itself or by its own
+// means. It is false for a call that is not known or was ruled on.
+func (g *guard) reported(b agents.PermissionDecided) (ruling, bool) {
+	s, ok := g.open[b.ToolID]
+	if !ok {
+		return ruling{}, false
+	}
+	out := ruling{call: s.call, request: b.RequestID, tool: b.ToolID, allow: b.Decision == agents.EffectAllow, by: b.By, message: oneLine(b.Message)}
+	if e := s.decision.Effect; !out.allow && s.decision.Rule != nil && (e == policy.Deny || e == policy.Ask) {
+		out.by, out.rule = byPolicy, s.decision.Rule
+	}
+	g.ruled(out)
 	return out, true
 }
 

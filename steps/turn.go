@@ -101,20 +101,29 @@ func (a *attempt) listener(req agents.Request, watch *idleWatch) *listener {
 		if d := l.guard.sees(e.Body); d != nil {
 			watch.cancel(errPolicy)
 		}
-		if done, ok := e.Body.(agents.ToolCompleted); ok {
-			a.unasked(l, done)
-		}
+		a.rulings(l, e)
 	})
 	return l
 }
 
-// unasked records what is to be said of a call that flow was not asked about.
-func (a *attempt) unasked(l *listener, done agents.ToolCompleted) {
-	r, ok := l.guard.unasked(done)
+// rulings records what an event says of calls that flow did not decide on: one that was
+// made or refused unasked, and one that the agent itself says was decided.
+func (a *attempt) rulings(l *listener, e agents.Event) {
+	var r ruling
+	var ok bool
+	switch b := e.Body.(type) {
+	case agents.ToolCompleted:
+		if r, ok = l.guard.unasked(b); ok {
+			l.tr.Emit(r.event())
+		}
+	case agents.PermissionDecided:
+		if e.Native != nil {
+			r, ok = l.guard.reported(b)
+		}
+	}
 	if !ok {
 		return
 	}
-	l.tr.Emit(r.event())
 	if err := a.audit(r); err != nil {
 		l.watch.cancel(err)
 	}
