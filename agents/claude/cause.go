@@ -140,6 +140,7 @@ func textCause(text string) agents.Cause {
 		cause agents.Cause
 	}{
 		{"No conversation found with session ID", agents.CauseSessionNotFound},
+		{"SESSION_NOT_FOUND", agents.CauseSessionNotFound},
 		{"--resume requires a valid session", agents.CauseSessionNotFound},
 		{"is already in use", agents.CauseSessionInUse},
 		{"Not logged in", agents.CauseAuth},

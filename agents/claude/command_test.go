@@ -55,6 +55,11 @@ func TestCommandArgs(t *testing.T) {
 		},
 		{"inherited settings", agents.Request{Inherit: true}, base(edit...)},
 		{
+			"two-way",
+			agents.Request{Transport: "stream-json"},
+			base(slices.Concat([]string{"--input-format", "stream-json", "--permission-prompt-tool", "stdio"}, hermetic, edit)...),
+		},
+		{
 			"no sandbox, with a tool of the user's choice",
 			agents.Request{
 				Sandbox: agents.SandboxOff, Approval: agents.ApprovalDeny,
@@ -88,6 +93,10 @@ func TestCommandArgs(t *testing.T) {
 			}
 			if c.Stdin != "go" || c.Dir != "/repo" || c.Interrupt != "INT" {
 				t.Errorf("stdin %q, dir %q, interrupt %q", c.Stdin, c.Dir, c.Interrupt)
+			}
+			_, talks := claude.Adapter{}.Dialog(tt.r).(agents.Conversation)
+			if want := tt.r.Transport == "stream-json"; c.Talks != want || talks != want || slices.Contains(c.Env, "CLAUDE_CODE_SIMPLE=0") != want {
+				t.Errorf("talks %t, its dialog %t, environment %q", c.Talks, talks, c.Env)
 			}
 		})
 	}
@@ -176,6 +185,9 @@ func TestCommandRefuses(t *testing.T) {
 		{"another format", agents.Request{Args: []string{"--output-format=json"}}, "flow's own"},
 		{"end of flags", agents.Request{Args: []string{"--", "hi"}}, "flow's own"},
 		{"another session", agents.Request{Args: []string{"--continue"}}, "change the session"},
+		{"an unknown transport", agents.Request{Transport: "carrier-pigeon"}, "no transport carrier-pigeon"},
+		{"no callbacks", agents.Request{Transport: "stream-json", Args: []string{"--bare"}}, "does not call back"},
+		{"no prompts", agents.Request{Args: []string{"--permission-prompts", "none"}}, "change the policy"},
 		{"another policy", agents.Request{Args: []string{"--dangerously-skip-permissions"}}, "change the policy"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

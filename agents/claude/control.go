@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -47,7 +48,7 @@ func (c *conversation) asked(v *fastjson.Value) []agents.Event {
 		r.hook = true
 		return c.hooked(r, body)
 	default:
-		c.respond(r, reply{Subtype: "error", Error: "flow does not answer requests of the subtype " + subtype})
+		c.reply(r, reply{Subtype: "error", Error: "flow does not answer requests of the subtype " + subtype})
 		return system("control_request", subtype+" refused")
 	}
 }
@@ -56,7 +57,7 @@ func (c *conversation) asked(v *fastjson.Value) []agents.Event {
 func (c *conversation) hooked(r *request, body *fastjson.Value) []agents.Event {
 	input := body.Get("input")
 	if event := native.String(input, "hook_event_name"); event != preToolUse {
-		c.respond(r, reply{Subtype: "success", Response: map[string]any{}})
+		c.respond(r, &opinion{})
 		return system("hook_callback", event)
 	}
 	return c.permission(r, body, native.String(input, "tool_name"), input.Get("tool_input"))
@@ -66,7 +67,7 @@ func (c *conversation) hooked(r *request, body *fastjson.Value) []agents.Event {
 func (c *conversation) permission(r *request, body *fastjson.Value, tool string, input *fastjson.Value) []agents.Event {
 	r.toolID = native.String(body, "tool_use_id")
 	if interactive(tool) || body.GetBool("requires_user_interaction") {
-		c.respond(r, r.reply(agents.Verdict{Effect: agents.EffectDeny, Message: nobody}))
+		c.respond(r, r.opinion(agents.Verdict{Effect: agents.EffectDeny, Message: nobody}))
 		return decided(r, agents.EffectDeny, "default", nobody)
 	}
 	c.pending = append(c.pending, r)
@@ -91,13 +92,8 @@ func (c *conversation) Decide(id string, v agents.Verdict) bool {
 	if r == nil {
 		return false
 	}
-	a := r.reply(v)
-	c.respond(r, a)
-	if call, ok := c.calls[r.toolID]; ok && a.denies {
-		call.declined = true
-		c.calls[r.toolID] = call
-	}
-	if r.hook && a.denies && v.Interrupt { // the callback's own `continue: false` would make the turn a success
+	denied := c.respond(r, r.opinion(v))
+	if r.hook && denied && v.Interrupt { // the callback's own `continue: false` would make the turn a success
 		c.Interrupt()
 	}
 	return true
@@ -143,62 +139,74 @@ func decided(r *request, effect, by, message string) []agents.Event {
 type reply struct {
 	Subtype  string          `json:"subtype"`
 	ID       json.RawMessage `json:"request_id"`
-	Response map[string]any  `json:"response,omitzero"`
+	Response *opinion        `json:"response,omitempty"`
 	Error    string          `json:"error,omitempty"`
-
-	denies bool
 }
 
-func (c *conversation) respond(r *request, a reply) {
-	a.ID = r.native
-	c.out = append(c.out, encode(map[string]any{"type": "control_response", "response": a}))
+// An opinion answers can_use_tool, or in Hook a callback. The zero opinion is none. It
+// never has updatedPermissions, with which the CLI would decide the next call by itself
+// and, for some, write its settings into the repository.
+type opinion struct {
+	Behavior     string          `json:"behavior,omitempty"`
+	Message      string          `json:"message,omitempty"`
+	Interrupt    bool            `json:"interrupt,omitempty"`
+	UpdatedInput json.RawMessage `json:"updatedInput,omitempty"`
+	Hook         *hookOutput     `json:"hookSpecificOutput,omitempty"`
 }
 
-// reply is a verdict in the CLI's words. Whatever is no clear verdict denies: the CLI
-// takes an error, or an answer that it cannot read, for no opinion.
-func (r *request) reply(v agents.Verdict) reply {
-	if v.Effect == agents.EffectAllow && v.Input != nil && !isObject(v.Input) {
-		v = agents.Verdict{Effect: agents.EffectDeny, Message: "the call was to be changed into one without a JSON object for its input"}
+type hookOutput struct {
+	Event        string          `json:"hookEventName"`
+	Decision     string          `json:"permissionDecision"`
+	Reason       string          `json:"permissionDecisionReason,omitempty"`
+	UpdatedInput json.RawMessage `json:"updatedInput,omitempty"`
+}
+
+func (o *opinion) denies() bool {
+	return o.Behavior == agents.EffectDeny || o.Hook != nil && o.Hook.Decision == agents.EffectDeny
+}
+
+// respond gives r an opinion, and reports whether that denies a call. Older versions do
+// not say of the call's result that it was denied.
+func (c *conversation) respond(r *request, o *opinion) (denied bool) {
+	c.reply(r, reply{Subtype: "success", Response: o})
+	denied = o.denies()
+	if call, ok := c.calls[r.toolID]; ok && denied {
+		call.declined = true
+		c.calls[r.toolID] = call
 	}
-	if v.Effect == agents.EffectDeny && isBlank(v.Message) {
-		v.Message = "The policy of this run forbids it."
+	return denied
+}
+
+func (c *conversation) reply(r *request, answer reply) {
+	answer.ID = r.native
+	c.out = append(c.out, line{Type: "control_response", Response: &answer}.encode())
+}
+
+// opinion is a verdict in the CLI's words. What is no clear verdict denies: the CLI would
+// take an error, or an answer that it cannot read, for no opinion.
+func (r *request) opinion(v agents.Verdict) *opinion {
+	switch {
+	case v.Effect == agents.EffectAllow && v.Input != nil && !isObject(v.Input):
+		v = agents.Verdict{Message: "The call was to be changed into one whose input is no JSON object."}
+	case r.hook && v.Effect == agents.EffectNone:
+		return &opinion{}
+	case r.hook && v.Effect == agents.EffectAsk: // why comes back with can_use_tool
+		return r.worded(agents.Verdict{Effect: v.Effect, Message: v.Message})
+	case v.Effect == agents.EffectAllow:
+		return r.worded(agents.Verdict{Effect: v.Effect, Input: v.Input})
+	case v.Effect != agents.EffectDeny:
+		v.Message = "Nobody decided on it."
 	}
+	message := cmp.Or(strings.TrimSpace(v.Message), "The policy of this run forbids it.")
+	return r.worded(agents.Verdict{Effect: agents.EffectDeny, Message: message, Interrupt: v.Interrupt})
+}
+
+// worded puts a verdict where the kind of request has it.
+func (r *request) worded(v agents.Verdict) *opinion {
 	if r.hook {
-		return hookReply(v)
+		return &opinion{Hook: &hookOutput{Event: preToolUse, Decision: v.Effect, Reason: v.Message, UpdatedInput: v.Input}}
 	}
-	response := map[string]any{"behavior": "deny", "message": v.Message}
-	switch v.Effect {
-	case agents.EffectAllow:
-		response = map[string]any{"behavior": "allow"}
-		if v.Input != nil {
-			response["updatedInput"] = v.Input
-		}
-		return reply{Subtype: "success", Response: response}
-	case agents.EffectDeny:
-		if v.Interrupt {
-			response["interrupt"] = true
-		}
-	default:
-		response["message"] = "Nobody decided on it."
-	}
-	return reply{Subtype: "success", Response: response, denies: true}
-}
-
-func hookReply(v agents.Verdict) reply {
-	output := map[string]any{"hookEventName": preToolUse, "permissionDecision": v.Effect}
-	switch v.Effect {
-	case agents.EffectNone:
-		return reply{Subtype: "success", Response: map[string]any{}}
-	case agents.EffectAllow:
-		if v.Input != nil {
-			output["updatedInput"] = v.Input
-		}
-	case agents.EffectAsk:
-	default:
-		output["permissionDecision"], output["permissionDecisionReason"] = agents.EffectDeny, v.Message
-	}
-	denies := output["permissionDecision"] == agents.EffectDeny
-	return reply{Subtype: "success", Response: map[string]any{"hookSpecificOutput": output}, denies: denies}
+	return &opinion{Behavior: v.Effect, Message: v.Message, Interrupt: v.Interrupt, UpdatedInput: v.Input}
 }
 
 // decidedElsewhere is the answer that another client gave to a request.

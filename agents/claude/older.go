@@ -1,6 +1,8 @@
 package claude
 
 import (
+	"strings"
+
 	"github.com/valyala/fastjson"
 
 	"flow/agents"
@@ -19,12 +21,8 @@ func (d *dialog) olderMessage(typ string, v *fastjson.Value) ([]agents.Event, bo
 	case "session.created":
 		return system(typ, native.String(v, "session_id")), true
 	case "error":
-		d.complaint = first(v.Get("error"), "message", "code")
-		cause := textCause(d.complaint)
-		if native.String(v, "error", "code") == "SESSION_NOT_FOUND" {
-			cause = agents.CauseSessionNotFound
-		}
-		return []agents.Event{{Body: agents.Error{Message: d.complaint, Cause: cause}}}, true
+		d.complaint = strings.TrimSpace(native.String(v, "error", "code") + " " + native.String(v, "error", "message"))
+		return []agents.Event{{Body: agents.Error{Message: d.complaint, Cause: textCause(d.complaint)}}}, true
 	}
 	return nil, false
 }

@@ -72,7 +72,8 @@ func refuseModes(r agents.Request) error {
 	if r.Network == agents.NetworkOff && r.Inherit {
 		return unsupported("inherited MCP servers and hooks would reach the network", "leave `inherit` or `network: off` out")
 	}
-	if permissionMode(r.Approval) == "" && !(talks(r) && r.Approval == agents.ApprovalAskDangerous) {
+	putToFlow := talks(r) && r.Approval == agents.ApprovalAskDangerous // which tells the dangerous ones
+	if permissionMode(r.Approval) == "" && !putToFlow {
 		return unsupported(fmt.Sprintf("Claude Code has no approval mode %q", r.Approval),
 			"use plan, deny, ask, auto-edit or auto-all")
 	}

@@ -75,6 +75,69 @@ func TestRulesAndSandbox(t *testing.T) {
 	}
 }
 
+// With the two-way transport the answers decide. The CLI's own denials are a second line;
+// it is given every tool that a rule may let pass, and never a mode that does not ask.
+func TestTalkRules(t *testing.T) {
+	plan, deny, all := agents.ApprovalPlan, agents.ApprovalDeny, agents.ApprovalAutoAll
+	for _, tt := range []struct {
+		name     string
+		r        agents.Request
+		approval agents.ApprovalMode
+		want     string // from --tools on
+	}{
+		{
+			"a default that denies", ruled("deny", "allow read_file(**)", "ask shell(git push *)", "deny shell(rm *)"), "",
+			"--tools Read,Bash --permission-mode default --disallowedTools Bash(rm *)",
+		},
+		{"a default that asks", ruled("ask", "deny web_search"), "", "--tools Read,Grep,Glob,Edit,Write,Bash,WebFetch --permission-mode default --disallowedTools WebSearch"},
+		{"a default that allows", ruled("allow", "ask shell"), deny, "--tools Read,Grep,Glob,Edit,Write,Bash,WebFetch,WebSearch --permission-mode default"},
+		{"no default", ruled("", "ask shell", "deny read_file(secrets/)"), "", "--tools Read,Grep,Glob,Edit,Write,Bash --permission-mode acceptEdits --disallowedTools Read(/secrets/**)"},
+		{"no default, nothing by itself", ruled("", "allow shell(ls)"), deny, "--tools Read,Grep,Glob,Edit,Write,Bash --permission-mode default"},
+		{"a plan", ruled("ask"), plan, "--tools Read,Grep,Glob,Edit,Write,Bash,WebFetch,WebSearch --permission-mode plan"},
+		{"dangerous ones", ruled(""), agents.ApprovalAskDangerous, "--tools Read,Grep,Glob,Edit,Write --permission-mode default"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			tt.r.Transport, tt.r.Approval = talked, tt.approval
+			c, err := Adapter{}.Command(tt.r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := strings.Join(c.Args[slices.Index(c.Args, "--tools"):], " ")
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			for _, e := range (Adapter{}).Enforcement(tt.r) {
+				if e.How != agents.Enforced || !(Adapter{}).Enforces(tt.r, e.Rule) {
+					t.Errorf("%+v is not enforced", e)
+				}
+			}
+		})
+	}
+	everything := ruled("", "ask shell")
+	everything.Transport, everything.Approval, everything.Sandbox = talked, all, agents.SandboxOff
+	if c, err := (Adapter{}).Command(everything); err != nil || slices.Contains(c.Args, "bypassPermissions") {
+		t.Errorf("%q, %v: in that mode nothing is asked", c.Args, err)
+	}
+	asked := ruled("deny", "ask mcp(github)")
+	asked.Transport, asked.Inherit = talked, true
+	if c, err := (Adapter{}).Command(asked); err != nil || slices.Contains(c.Args, "--strict-mcp-config") {
+		t.Errorf("%q, %v: no server is loaded to be asked about", c.Args, err)
+	}
+}
+
+func TestTransport(t *testing.T) {
+	named := ruled("deny")
+	named.Transport = printed
+	for want, r := range map[string]agents.Request{talked: ruled("deny"), printed: named, "carrier-pigeon": {Transport: "carrier-pigeon"}} {
+		if got := (Adapter{}).Transport(r); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	if got := (Adapter{}).Transport(agents.Request{}); got != printed {
+		t.Errorf("without permissions: %s", got)
+	}
+}
+
 func TestEnforcement(t *testing.T) {
 	for text, want := range map[string]string{
 		"allow shell(go test *)":      "enforced",

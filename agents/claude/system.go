@@ -196,8 +196,11 @@ func (d *dialog) rateLimit(info *fastjson.Value) []agents.Event {
 }
 
 // toolProgress is a heartbeat: it has an id of its own and names the call as its
-// parent.
+// parent. That of a hook is about a call that has not been made.
 func toolProgress(v *fastjson.Value) []agents.Event {
+	if hook := native.String(v, "tool_name"); strings.HasPrefix(native.String(v, "tool_use_id"), "hook-") {
+		return system("hook_progress", hook)
+	}
 	id := native.String(v, "tool_use_id")
 	if parent := native.String(v, "parent_tool_use_id"); parent != "" && v.GetBool("heartbeat") {
 		id = parent

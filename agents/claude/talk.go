@@ -17,8 +17,8 @@ import (
 // tool call (a PreToolUse hook), and the prompt is not said before it has agreed to that.
 type conversation struct {
 	*dialog
-	prompt string
-	spoken messages
+	prompt   string
+	messages messages
 
 	out  [][]byte // to be written now
 	held [][]byte // to be written once the CLI has agreed
@@ -33,7 +33,7 @@ type conversation struct {
 }
 
 func newConversation(d *dialog, r agents.Request) *conversation {
-	return &conversation{dialog: d, prompt: neutral(r.Prompt), spoken: messages{space: space(r)}, seen: map[string]bool{}}
+	return &conversation{dialog: d, prompt: neutral(r.Prompt), messages: messages{space: space(r)}, seen: map[string]bool{}}
 }
 
 // messages are what the user says. Each has an id, for the CLI tells by it which result
@@ -79,15 +79,51 @@ func (m *messages) answered(result *fastjson.Value) {
 // done reports whether something was said and all of it is answered.
 func (m *messages) done() bool { return m.said > 0 && len(m.awaits) == 0 }
 
+// A line is one that is written to the CLI.
+type line struct {
+	Type     string   `json:"type"`
+	UUID     string   `json:"uuid,omitempty"`
+	Message  *spoken  `json:"message,omitempty"`
+	ID       string   `json:"request_id,omitempty"`
+	Request  *control `json:"request,omitempty"`
+	Response *reply   `json:"response,omitempty"`
+}
+
+// spoken is a message of the user.
+type spoken struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// control is a request of ours.
+type control struct {
+	Subtype     string            `json:"subtype"`
+	Hooks       map[string][]hook `json:"hooks,omitempty"`
+	MessageUUID string            `json:"message_uuid,omitempty"`
+	Model       string            `json:"model,omitempty"`
+	Mode        string            `json:"mode,omitempty"`
+}
+
+// hook asks to be called back about the tools that match.
+type hook struct {
+	Matcher   string   `json:"matcher"`
+	Callbacks []string `json:"hookCallbackIds"`
+}
+
+// encode cannot fail: lines are made of texts, and of JSON that was looked at.
+func (l line) encode() []byte {
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
 // Open asks for the callback before every tool call, and has the prompt ready.
 func (c *conversation) Open() {
-	type hook struct {
-		Matcher string   `json:"matcher"`
-		IDs     []string `json:"hookCallbackIds"`
-	}
-	hooks := map[string][]hook{preToolUse: {{Matcher: "*", IDs: []string{"flow"}}}}
-	id, line := c.request(map[string]any{"subtype": "initialize", "hooks": hooks})
-	c.opening, c.out = id, append(c.out, line)
+	every := []hook{{Matcher: "*", Callbacks: []string{"flow"}}}
+	l := c.request(control{Subtype: "initialize", Hooks: map[string][]hook{preToolUse: every}})
+	c.opening, c.out = l.ID, append(c.out, l.encode())
 	c.say(c.prompt)
 }
 
@@ -109,9 +145,7 @@ func (c *conversation) Say(text string) bool {
 }
 
 func (c *conversation) say(text string) {
-	c.post(encode(map[string]any{
-		"type": "user", "uuid": c.spoken.next(), "message": map[string]string{"role": "user", "content": text},
-	}))
+	c.post(line{Type: "user", UUID: c.messages.next(), Message: &spoken{Role: "user", Content: text}})
 }
 
 // Interrupt ends the turn under way. What waits to open another one is taken back first:
@@ -121,65 +155,54 @@ func (c *conversation) Interrupt() bool {
 	case c.opening == "" || c.Ended():
 		return false
 	case !c.agreed: // nothing was said yet
-		c.held, c.spoken.awaits = nil, nil
+		c.held, c.messages.awaits = nil, nil
 		return true
 	}
-	for i, id := range c.spoken.awaits {
+	for i, id := range c.messages.awaits {
 		if i > 0 {
-			c.control(map[string]any{"subtype": "cancel_async_message", "message_uuid": id})
+			c.control(control{Subtype: "cancel_async_message", MessageUUID: id})
 		}
 	}
-	c.control(map[string]any{"subtype": "interrupt"})
+	c.control(control{Subtype: "interrupt"})
 	return true
 }
 
 // SetModel makes the CLI go on with another model. It reports whether that could be asked.
 func (c *conversation) SetModel(model string) bool {
-	return c.control(map[string]any{"subtype": "set_model", "model": model})
+	return c.control(control{Subtype: "set_model", Model: model})
 }
 
 // SetPermissionMode changes the mode in which the CLI decides what the policy leaves to
 // it, in the CLI's own words. It reports whether that could be asked.
 func (c *conversation) SetPermissionMode(mode string) bool {
-	return c.control(map[string]any{"subtype": "set_permission_mode", "mode": mode})
+	return c.control(control{Subtype: "set_permission_mode", Mode: mode})
 }
 
 // Ended reports whether all that was said is answered, or will never be.
-func (c *conversation) Ended() bool { return c.refusal != "" || c.spoken.done() }
+func (c *conversation) Ended() bool { return c.refusal != "" || c.messages.done() }
 
 // control sends a request of ours, and reports whether it could.
-func (c *conversation) control(request map[string]any) bool {
+func (c *conversation) control(body control) bool {
 	if c.opening == "" || c.refusal != "" {
 		return false
 	}
-	_, line := c.request(request)
-	c.post(line)
+	c.post(c.request(body))
 	return true
 }
 
-// request returns the line of a request of ours, and its id.
-func (c *conversation) request(body map[string]any) (id string, line []byte) {
+// request returns a request of ours. Its id is counted.
+func (c *conversation) request(body control) line {
 	c.requests++
-	id = "flow-" + strconv.Itoa(c.requests)
-	return id, encode(map[string]any{"type": "control_request", "request_id": id, "request": body})
+	return line{Type: "control_request", ID: "flow-" + strconv.Itoa(c.requests), Request: &body}
 }
 
 // post writes a line as soon as the CLI has agreed to call back.
-func (c *conversation) post(line []byte) {
+func (c *conversation) post(l line) {
 	if c.agreed {
-		c.out = append(c.out, line)
+		c.out = append(c.out, l.encode())
 	} else {
-		c.held = append(c.held, line)
+		c.held = append(c.held, l.encode())
 	}
-}
-
-// encode cannot fail: what is encoded here are texts and JSON that was looked at.
-func encode(v any) []byte {
-	line, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return line
 }
 
 // Line translates one line of standard output, and answers it where that needs nobody.
@@ -195,10 +218,10 @@ func (c *conversation) message(v *fastjson.Value) []agents.Event {
 		return c.response(v)
 	case "command_lifecycle":
 		if state := native.String(v, "state"); state == "cancelled" || state == "completed" {
-			c.spoken.forget(native.String(v, "command_uuid"))
+			c.messages.forget(native.String(v, "command_uuid"))
 		}
 	case "result":
-		c.spoken.answered(v)
+		c.messages.answered(v)
 		return append(c.abandon(), c.dialog.message(v)...)
 	}
 	return c.dialog.message(v)
@@ -249,8 +272,8 @@ func (c *conversation) Sent(line []byte) []agents.Event {
 	case "control_response":
 		return c.decidedElsewhere(v.Get("response"))
 	case "user":
-		c.spoken.said++
-		c.spoken.awaits = append(c.spoken.awaits, native.String(v, "uuid"))
+		c.messages.said++
+		c.messages.awaits = append(c.messages.awaits, native.String(v, "uuid"))
 		if text := contentText(v.Get("message", "content")); text != "" {
 			return []agents.Event{{Body: agents.TextChunk{Content: text, Role: "user"}}}
 		}
