@@ -1,152 +1,210 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"flow/pipeline/dag"
-	"flow/state"
-	"flow/steps"
+	"flow/agents"
 )
 
+// sessionQuery says which sessions are to be listed.
+type sessionQuery struct {
+	run    string // "": of all runs
+	native bool   // also those in the agents' own stores
+	agent  string
+	status string
+	dir    string // absolute
+	limit  int    // 0: all
+}
+
 func (a *app) sessionsCommand() *cobra.Command {
-	var (
-		output string
-		limit  int
-	)
+	var q sessionQuery
+	var output string
 	cmd := &cobra.Command{
 		Use:   "sessions [RUN]",
-		Short: "List the agents' native sessions of a run, or of the latest runs",
-		Args:  arguments(0, 1, "at most one run"),
+		Short: "List the agents' native sessions, of runs and of the agents' own stores",
+		Long: "sessions lists the native sessions that runs began or went on in, the latest first, one a line however many\n" +
+			"steps had part in it. With --native it lists those too that the agents' CLIs keep on this machine, whoever\n" +
+			"began them. What a session of a run used is what flow spent on it; of any other, what its store says.",
+		Example: "  flow sessions last\n  flow sessions --native --agent codex --dir .",
+		Args:    arguments(0, 1, "at most one run"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return a.sessions(args, output, limit)
+			if len(args) > 0 {
+				q.run = args[0]
+			}
+			return a.sessions(q, output)
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, or json: one object a line")
-	cmd.Flags().IntVarP(&limit, "limit", "n", 20, "of how many runs, when none is named")
+	f := cmd.Flags()
+	f.StringVarP(&output, "output", "o", "text", "text, or json: one object a line")
+	f.IntVarP(&q.limit, "limit", "n", 20, "how many, when no run is named; 0 is all")
+	f.BoolVar(&q.native, "native", false, "also what the agents' own stores hold")
+	f.StringVar(&q.agent, "agent", "", "only those of this agent")
+	f.StringVar(&q.status, "status", "", "only those that stand so: active, completed, failed, cancelled, timeout or unfinished")
+	f.StringVar(&q.dir, "dir", "", "only those of this working directory")
+	cmd.AddCommand(a.sessionsShowCommand())
 	return cmd
 }
 
-// session is one native session of a step.
+// session is one native session, of however many steps.
 type session struct {
-	Session   string    `json:"session"`
-	Agent     string    `json:"agent"`
-	Model     string    `json:"model,omitempty"`
-	Run       string    `json:"run"`
-	Step      string    `json:"step"`
-	Status    string    `json:"status"`
-	Workspace string    `json:"workspace"`
-	Started   time.Time `json:"started"`
-	Tokens    int64     `json:"tokens,omitempty"`
-	CostUSD   *float64  `json:"costUsd,omitempty"`
+	Agent string `json:"agentType"`
+	agents.SessionSummary
+	TokensUsed int64         `json:"tokensUsed,omitempty"`
+	Simulated  bool          `json:"simulated,omitempty"`
+	File       string        `json:"file,omitempty"` // in the agent's own store
+	Steps      []sessionStep `json:"steps,omitempty"`
 }
 
-func (a *app) sessions(args []string, output string, limit int) error {
-	if err := oneOf("--output", output, "text", "json"); err != nil {
+// sessionStep is a step that had part in a session.
+type sessionStep struct {
+	Run    string `json:"run"`
+	Step   string `json:"step"`
+	Status string `json:"status"`
+}
+
+func (a *app) sessions(q sessionQuery, output string) error {
+	if err := q.check(output); err != nil {
 		return err
 	}
-	views, err := a.views(args, limit)
+	find := a.runSessions
+	if q.native {
+		find = a.storedSessions
+	}
+	all, err := find(q)
 	if err != nil {
 		return err
 	}
-	var all []session
-	for _, v := range views {
-		found, err := sessionsOf(v)
-		if err != nil {
-			return err
-		}
-		all = append(all, found...)
+	if q.run == "" { // those of one run stand in the order in which they began
+		slices.SortStableFunc(all, func(x, y session) int { return y.Updated.Compare(x.Updated) })
+		all = all[:min(len(all), q.most())]
 	}
 	if output == "json" {
 		return jsonLines(a.stdout, all)
 	}
-	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "SESSION\tAGENT\tMODEL\tRUN\tSTEP\tSTATUS\tTOKENS")
+	return sessionTable(a.stdout, all, q.native)
+}
+
+// check refuses what cannot be asked, and makes the directory absolute.
+func (q *sessionQuery) check(output string) error {
+	if err := oneOf("--output", output, "text", "json"); err != nil {
+		return err
+	}
+	if q.status != "" {
+		if err := oneOf("--status", q.status, sessionStatuses()...); err != nil {
+			return err
+		}
+	}
+	if q.agent != "" {
+		if err := oneOf("--agent", q.agent, adapterNames()...); err != nil {
+			return err
+		}
+	}
+	if q.native && q.run != "" {
+		return usageError{fmt.Errorf("--native lists the sessions of all runs and stores, not of run %s\nhint: leave out the one or the other", q.run)}
+	}
+	if q.dir == "" {
+		return nil
+	}
+	dir, err := filepath.Abs(q.dir)
+	if resolved, err := filepath.EvalSymlinks(dir); err == nil { // as the agents see it
+		dir = resolved
+	}
+	q.dir = dir
+	return err
+}
+
+func sessionStatuses() []string {
+	var names []string
+	for _, s := range []agents.SessionStatus{
+		agents.SessionActive, agents.SessionCompleted, agents.SessionFailed, agents.SessionCancelled,
+		agents.SessionTimedOut, agents.SessionUnfinished,
+	} {
+		names = append(names, string(s))
+	}
+	return names
+}
+
+// adapterNames are the names of the agents that flow speaks to, sorted.
+func adapterNames() []string {
+	var names []string
+	for name := range adapters() {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// most is how many sessions are wanted at most.
+func (q sessionQuery) most() int {
+	if q.limit <= 0 {
+		return int(^uint(0) >> 1)
+	}
+	return q.limit
+}
+
+// wants reports whether s is among what is asked for.
+func (q sessionQuery) wants(s session) bool {
+	return (q.agent == "" || s.Agent == q.agent) && (q.status == "" || string(s.Status) == q.status) &&
+		(q.dir == "" || s.Dir == q.dir)
+}
+
+// sessionTable prints one line a session. What tells those of stores apart, which no step
+// does, is where they are and what they are about.
+func sessionTable(w io.Writer, all []session, native bool) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	head, about := "SESSION\tAGENT\tMODEL\tRUN\tSTEP\tSTATUS\tMESSAGES\tTOKENS\tCOST\tUPDATED", ""
+	if native {
+		head += "\tDIRECTORY\tTITLE"
+	}
+	fmt.Fprintln(t, head)
 	for _, s := range all {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%d\n", s.Session, s.Agent, s.Model, s.Run, s.Step, s.Status, s.Tokens)
+		if native {
+			about = "\t" + oneLine(s.Dir, 100) + "\t" + oneLine(s.Title, 50)
+		}
+		run, step := s.place()
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s%s\n", oneLine(s.ID, 40), s.Agent, oneLine(s.Model, 40), run, step, s.standing(),
+			count(int64(s.Messages)), count(s.TokensUsed), s.cost(), day(s.Updated), about)
 	}
 	return t.Flush()
 }
 
-func (a *app) views(args []string, limit int) ([]*state.View, error) {
-	if len(args) == 1 {
-		v, err := a.view(args[0])
-		return []*state.View{v}, err
+// place is the run and the step that were in the session last.
+func (s session) place() (run, step string) {
+	if len(s.Steps) == 0 {
+		return "-", "-"
 	}
-	s, err := a.store()
-	if err != nil {
-		return nil, err
+	last := s.Steps[len(s.Steps)-1]
+	if n := len(s.Steps) - 1; n > 0 {
+		return last.Run, fmt.Sprintf("%s (+%d)", last.Step, n)
 	}
-	runs, err := s.Runs(limit)
-	if err != nil {
-		return nil, err
-	}
-	var views []*state.View
-	for _, r := range runs {
-		v, err := s.Read(r.ID)
-		if err != nil {
-			fmt.Fprintf(a.stderr, "warning: left out: %v\n", err) // one bad run must not hide the others
-			continue
-		}
-		views = append(views, v)
-	}
-	return views, nil
+	return last.Run, last.Step
 }
 
-func sessionsOf(v *state.View) ([]session, error) {
-	m, err := machine(v)
-	if err != nil {
-		return nil, err
+func (s session) standing() string {
+	if s.Simulated {
+		return string(s.Status) + ", simulated"
 	}
-	plan, _, err := frozen(v)
-	if err != nil {
-		return nil, err
-	}
-	states := map[string]dag.StepState{}
-	for _, st := range m.Steps() {
-		states[st.Path] = st
-	}
-	planned := plannedSteps(plan)
-	var all []session
-	for _, found := range steps.Sessions(v.Records()) {
-		st, known := states[found.Path] // an update may have taken the step out
-		if known && st.Form != dag.Single {
-			continue // its session is that of the round or candidate that it took
-		}
-		s, err := newSession(v, found, st)
-		if err != nil {
-			return nil, err
-		}
-		if p := planned[steps.StaticPath(found.Path)].plan; p != nil {
-			s.Agent = p.Agents[s.Agent].Use
-		}
-		all = append(all, s)
-	}
-	return all, nil
+	return string(s.Status)
 }
 
-// newSession is what is known of a session. Agent is the profile's name.
-func newSession(v *state.View, found steps.NativeSession, st dag.StepState) (session, error) {
-	h := v.Header()
-	s := session{Session: found.Session, Run: h.ID, Step: found.Path, Workspace: h.Workspace, Started: found.Started}
-	r, err := steps.DecodeResult(st.Result)
-	if err != nil {
-		return s, err
+func (s session) cost() string {
+	if s.CostUSD == nil {
+		return "-"
 	}
-	s.Status = standing(st.Status, v.Summary().Status)
-	if st.Step != nil {
-		s.Agent = st.Step.Agent
+	return fmt.Sprintf("$%.4f", *s.CostUSD)
+}
+
+// count is a number, "-" where it is not known.
+func count(n int64) string {
+	if n == 0 {
+		return "-"
 	}
-	if r.Session != found.Session {
-		return s, nil
-	}
-	s.Agent, s.Model, s.CostUSD = cmp.Or(r.Agent, s.Agent), r.Model, r.CostUSD
-	if r.Usage != nil {
-		s.Tokens = r.Usage.TotalTokens
-	}
-	return s, nil
+	return strconv.FormatInt(n, 10)
 }
