@@ -86,9 +86,9 @@ func (a *attempt) confine(spec *proc.Spec, write []string, network bool) error {
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return err
 	}
-	write = append(write, temp)
+	write = append([]string{temp}, write...)
 	if mode == string(agents.SandboxWorkspaceWrite) {
-		write = append(write, a.dir)
+		write = append([]string{a.dir}, write...)
 	}
 	spec.Env = setEnv(spec.Env, "TMPDIR="+temp)
 	spec.Sandbox = &proc.Sandbox{Write: write, Network: network, Required: o.Required}

@@ -33,6 +33,7 @@ import (
 type fakeAgent struct {
 	chooses bool
 	bounds  bool     // it reports its cost, and can bound it
+	native  bool     // it has a sandbox of its own
 	keeps   []string // the effects of rules that it keeps by itself; "default" for the default
 	talks   bool     // it speaks the protocol of a talker
 	deaf    bool     // and cannot be interrupted
@@ -48,7 +49,7 @@ func (f fakeAgent) Enforces(_ agents.Request, r *agents.Rule) bool {
 func (f fakeAgent) Info() agents.Info {
 	return agents.Info{
 		Name: "fake", Title: "Fake", Executable: "no-such-agent", Install: "install it",
-		Capabilities: agents.Capabilities{ChoosesSessionID: f.chooses, Resume: true, Fork: true, Cost: f.bounds, MaxCost: f.bounds},
+		Capabilities: agents.Capabilities{ChoosesSessionID: f.chooses, Resume: true, Fork: true, Cost: f.bounds, MaxCost: f.bounds, NativeSandbox: f.native},
 	}
 }
 
@@ -59,7 +60,7 @@ func (f fakeAgent) Command(r agents.Request) (agents.Command, error) {
 	case "broken":
 		return agents.Command{}, errors.New("no arguments for that")
 	}
-	return agents.Command{Stdin: r.Prompt, Talks: f.talks, Env: []string{"FROM_AGENT=1", "BOTH=agent"}}, nil
+	return agents.Command{Stdin: r.Prompt, Talks: f.talks, Env: []string{"FROM_AGENT=1", "BOTH=agent"}, Writable: []string{"$FAKE_HOME/kept/", "~/missing", "$NOWHERE/x"}}, nil
 }
 
 func (f fakeAgent) Dialog(r agents.Request) agents.Dialog {
@@ -353,6 +354,7 @@ type world struct {
 	agent  fakeAgent
 	config Config // what a test wants otherwise
 	exits  []proc.Record
+	holds  bool // the machine can hold files
 	// play is what processes do.
 	play func(p *process) (proc.Result, error)
 

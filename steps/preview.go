@@ -44,7 +44,8 @@ type PreviewStep struct {
 	Session  string         `json:"session,omitempty"` // whose native session is used: "continue edit"
 	Script   string         `json:"script,omitempty"`  // as it was written: its values reach the shell as variables
 	Shell    string         `json:"shell,omitempty"`
-	Values   map[string]any `json:"values,omitempty"` // what the script's templates give, where known; by their source
+	Sandbox  string         `json:"sandbox,omitempty"` // of the script, as `flow plan` writes it
+	Values   map[string]any `json:"values,omitempty"`  // what the script's templates give, where known; by their source
 	Question string         `json:"question,omitempty"`
 	Set      []PreviewValue `json:"set,omitempty"`
 	With     []PreviewValue `json:"with,omitempty"`
@@ -292,6 +293,7 @@ func (t texts) work() {
 	s, p := t.p.step, t.p
 	p.Prompt, p.Question = t.text(s.Prompt), t.text(s.Ask)
 	if s.Run != nil {
+		p.Sandbox = sandboxText(s.Sandbox, s.SandboxOptions.Network, s.SandboxOptions.Required)
 		p.Script, p.Values = s.Run.Src, t.v.renderer.KnownValues(*s.Run, t.data)
 	}
 	p.Set = t.values(s.Set)

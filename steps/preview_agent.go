@@ -23,6 +23,8 @@ type PreviewAgent struct {
 	Env       []string `json:"env,omitempty"` // names of the variables that the agent itself is given
 	// Sandbox and Approval are what holds, given or by default.
 	Sandbox  string        `json:"sandbox"`
+	Network  string        `json:"network,omitempty"`  // on or off, where it is said
+	Required bool          `json:"required,omitempty"` // nothing starts where the sandbox cannot be enforced
 	Approval string        `json:"approval,omitempty"` // "": edits of files pass within the sandbox
 	Fallback []string      `json:"fallback,omitempty"`
 	Rules    []PreviewRule `json:"rules,omitempty"`
@@ -93,6 +95,8 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 		Sandbox: cmp.Or(string(req.Sandbox), string(agents.SandboxWorkspaceWrite)), Approval: string(req.Approval),
 		MaxTurns: profile.MaxTurns, MaxCost: profile.MaxCostUSD, Command: profile.Command, Origin: profile.Origin,
 	}
+	_, o := v.plan.SandboxOf(s)
+	a.Network, a.Required = o.Network, o.Required
 	if adapter == nil {
 		a.Problem = "this flow does not have the agent " + profile.Use
 		return a
@@ -147,4 +151,18 @@ func (w words) list(args []string) []string {
 		out[i] = w.Replace(arg)
 	}
 	return out
+}
+
+// SandboxText is the sandbox of the agent in words.
+func (a PreviewAgent) SandboxText() string { return sandboxText(a.Sandbox, a.Network, a.Required) }
+
+// sandboxText is a sandbox in words, "" for none.
+func sandboxText(mode, network string, required bool) string {
+	if network != "" {
+		mode += " with network " + network
+	}
+	if required {
+		mode += ", required"
+	}
+	return mode
 }

@@ -46,20 +46,21 @@ type installed struct {
 	Problem      string              `json:"problem,omitempty"`
 	Hint         string              `json:"hint,omitempty"`
 	Capabilities agents.Capabilities `json:"capabilities"`
+	Sandbox      string              `json:"sandbox"` // what holds it to its sandbox on this machine
 }
 
 func (a *app) agents(output string) error {
 	if err := oneOf("--output", output, "text", "json"); err != nil {
 		return err
 	}
-	all, err := a.discover()
+	all, machine, err := a.discover()
 	if err != nil {
 		return err
 	}
 	if output == "json" {
 		err = printJSON(a.stdout, all)
 	} else {
-		err = agentTable(a, all)
+		err = agentTable(a, all, machine)
 	}
 	if err == nil && !slices.ContainsFunc(all, func(i installed) bool { return i.Path != nil }) {
 		return exitError{exitPreflight}
@@ -67,24 +68,31 @@ func (a *app) agents(output string) error {
 	return err
 }
 
-func (a *app) discover() (all []installed, err error) {
+func (a *app) discover() (all []installed, machine proc.Machine, err error) {
 	supervisor := proc.New(proc.Options{})
 	defer func() { err = errors.Join(err, supervisor.Close()) }()
+	if machine, err = supervisor.Machine(); err != nil {
+		return nil, machine, err
+	}
 	dir, err := os.MkdirTemp("", "flow-agents-")
 	if err != nil {
-		return nil, err
+		return nil, machine, err
 	}
 	defer os.RemoveAll(dir)
 	p := prober{app: a, supervisor: supervisor, dir: dir}
 	for _, adapter := range adapters() {
 		i, err := p.agent(adapter.Info())
 		if err != nil {
-			return nil, err
+			return nil, machine, err
+		}
+		i.Sandbox = machine.String()
+		if i.Capabilities.NativeSandbox {
+			i.Sandbox = "its own"
 		}
 		all = append(all, i)
 	}
 	slices.SortFunc(all, func(x, y installed) int { return strings.Compare(x.Name, y.Name) })
-	return all, nil
+	return all, machine, nil
 }
 
 type prober struct {
@@ -155,7 +163,7 @@ func (p prober) run(path, label string, args []string) (string, proc.Result, err
 	return strings.TrimSpace(string(out)), res, err
 }
 
-func agentTable(a *app, all []installed) error {
+func agentTable(a *app, all []installed, machine proc.Machine) error {
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "AGENT\tVERSION\tLOGIN\tPATH")
 	for _, i := range all {
@@ -169,6 +177,9 @@ func agentTable(a *app, all []installed) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", i.Name, oneLine(deref(i.Version), 40), login, path)
 	}
 	if err := t.Flush(); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(a.stdout, "\nSandbox of agents that have none of their own, and of scripts: %s\n", machine); err != nil {
 		return err
 	}
 	for _, i := range all {

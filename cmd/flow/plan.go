@@ -190,6 +190,7 @@ func (w preview) work(s *steps.PreviewStep) {
 	w.field("merge", strings.Join(s.Merge, ", "))
 	w.field("file", s.Pipeline)
 	w.field("shell", s.Shell)
+	w.field("sandbox", s.Sandbox)
 	w.block("run", s.Script)
 	w.field("values", assignments(s.Values))
 	for _, v := range s.With {
@@ -206,7 +207,7 @@ func (w preview) agent(a steps.PreviewAgent) {
 	if a.Use != a.Profile {
 		name += " (" + a.Use + ")"
 	}
-	parts := []string{name, "sandbox " + a.Sandbox}
+	parts := []string{name, "sandbox " + a.SandboxText()}
 	add := func(name, value string) {
 		if value != "" {
 			parts = append(parts, name+" "+value)

@@ -43,10 +43,14 @@ func TestScript(t *testing.T) {
 	})
 }
 
-// scriptCondition knows [root]: what only root can set up, such as a file of another user.
+// scriptCondition knows [root]: what only root can set up, such as a file of another user;
+// and [landlock]: what needs a kernel that can hold files.
 func scriptCondition(name string) (bool, error) {
-	if name == "root" {
+	switch name {
+	case "root":
 		return os.Getuid() == 0, nil
+	case "landlock":
+		return proc.New(proc.Options{}).HoldsFiles(), nil
 	}
 	return false, fmt.Errorf("unknown condition %q", name)
 }
