@@ -39,17 +39,39 @@ func (a *attempt) confineAgent(spec *proc.Spec, r agents.Request, writable []str
 	if !confinable(a.adapter(), r) && (a.x.Simulate == nil || !bounded(string(r.Sandbox))) {
 		return nil
 	}
-	if a.x.Simulate != nil {
-		writable = append(slices.Clone(writable), "$FLOW_SIMULATE_HOME/")
-	}
 	write, err := expand(writable, spec.Env)
 	if err != nil {
 		return err
+	}
+	if a.x.Simulate != nil {
+		own, err := simulatedFiles(*spec)
+		if err != nil {
+			return err
+		}
+		write = append(write, own...)
 	}
 	if r.Sandbox == agents.SandboxWorkspaceWrite {
 		write = append(write, a.addDirs(r)...)
 	}
 	return a.confine(spec, write, true)
+}
+
+// simulatedFiles are what a simulated agent writes besides what the real one does: its
+// sessions, and its log, which is made if need be.
+func simulatedFiles(spec proc.Spec) ([]string, error) {
+	files, err := expand([]string{"$FLOW_SIMULATE_HOME/"}, spec.Env)
+	log := lookupEnv(spec.Env, "FLOW_SIMULATE_LOG")
+	if err != nil || log == "" {
+		return files, err
+	}
+	if !filepath.IsAbs(log) {
+		log = filepath.Join(spec.Dir, log)
+	}
+	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return append(files, log), f.Close()
 }
 
 // addDirs are the directories of the profile's add-dirs. One in the workspace that leads out
@@ -75,7 +97,9 @@ func (a *attempt) confineScript(spec *proc.Spec) error {
 }
 
 // confine puts a process into the sandbox of the step, in which it may write the files and
-// directories given, and temporary files of its own.
+// directories given, and temporary files of its own. Caches (of compilers, say) it has in
+// common with the other confined processes of the run, and with nobody else: what it leaves
+// there must not be what the user builds from.
 //
 // The repository of a linked worktree is outside of it: an agent there cannot commit. Flow
 // does that for isolated steps, and what it would take to let an agent do it, writing the
@@ -86,14 +110,25 @@ func (a *attempt) confine(spec *proc.Spec, write []string, network bool) error {
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return err
 	}
-	write = append([]string{temp}, write...)
+	cache := a.x.caches()
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		return err
+	}
+	write = append([]string{temp, cache}, write...)
 	if mode == string(agents.SandboxWorkspaceWrite) {
 		write = append([]string{a.dir}, write...)
 	}
-	spec.Env = setEnv(spec.Env, "TMPDIR="+temp)
+	spec.Env = setEnv(spec.Env, "TMPDIR="+temp, "XDG_CACHE_HOME="+cache)
 	spec.Sandbox = &proc.Sandbox{Write: write, Network: network, Required: o.Required}
 	return nil
 }
+
+// caches is where the confined processes of the run have their caches.
+func (x *Executor) caches() string { return filepath.Join(x.Store.Dir(), "cache") }
+
+// ClearCaches removes the caches of confined processes. It must come when nothing of the
+// run is executed any more.
+func (x *Executor) ClearCaches() error { return os.RemoveAll(x.caches()) }
 
 // temporary is where a confined process has its temporary files.
 func (x *Executor) temporary(spec proc.Spec) string {

@@ -70,9 +70,9 @@ func TestSandboxOfScripts(t *testing.T) {
 	w.finish()
 	want := map[string]*proc.Sandbox{
 		"none.1.1": nil, "off.1.1": nil,
-		"write.1.1": {Write: []string{"WS", "RUN/attempts/write.1.1.d/tmp"}, Network: true},
-		"below.1.1": {Write: []string{"WS/sub", "RUN/attempts/below.1.1.d/tmp"}, Network: true},
-		"read.1.1":  {Write: []string{"RUN/attempts/read.1.1.d/tmp"}, Required: true},
+		"write.1.1": {Write: []string{"WS", "RUN/attempts/write.1.1.d/tmp", "RUN/cache"}, Network: true},
+		"below.1.1": {Write: []string{"WS/sub", "RUN/attempts/below.1.1.d/tmp", "RUN/cache"}, Network: true},
+		"read.1.1":  {Write: []string{"RUN/attempts/read.1.1.d/tmp", "RUN/cache"}, Required: true},
 	}
 	if diff := cmp.Diff(want, w.boxes()); diff != "" {
 		t.Error(diff)
@@ -94,12 +94,12 @@ func TestSandboxOfAgents(t *testing.T) {
 		"nothing is said":   {holds: true},
 		"off":               {mode: "off", holds: true},
 		"its own":           {mode: "workspace-write", native: true, holds: true},
-		"workspace":         {mode: "workspace-write", holds: true, want: append([]string{"WS", "RUN/attempts/s.1.1.d/tmp"}, kept...), confined: true},
-		"read-only":         {mode: "read-only", holds: true, dirs: []string{"/docs"}, want: append([]string{"RUN/attempts/s.1.1.d/tmp"}, kept...), confined: true},
-		"offline":           {mode: "read-only", network: "off", holds: true, want: append([]string{"RUN/attempts/s.1.1.d/tmp"}, kept...), confined: true},
-		"machine cannot":    {mode: "workspace-write", want: append([]string{"WS", "RUN/attempts/s.1.1.d/tmp"}, kept...)},
-		"further":           {mode: "workspace-write", holds: true, dirs: []string{"/docs", "../other", "sub"}, want: slices.Concat([]string{"WS", "RUN/attempts/s.1.1.d/tmp"}, kept, []string{"/docs", "/other", "WS/sub"}), confined: true},
-		"link to elsewhere": {mode: "workspace-write", holds: true, dirs: []string{"link"}, want: append([]string{"WS", "RUN/attempts/s.1.1.d/tmp"}, kept...), confined: true},
+		"workspace":         {mode: "workspace-write", holds: true, want: append([]string{"WS", "RUN/attempts/s.1.1.d/tmp", "RUN/cache"}, kept...), confined: true},
+		"read-only":         {mode: "read-only", holds: true, dirs: []string{"/docs"}, want: append([]string{"RUN/attempts/s.1.1.d/tmp", "RUN/cache"}, kept...), confined: true},
+		"offline":           {mode: "read-only", network: "off", holds: true, want: append([]string{"RUN/attempts/s.1.1.d/tmp", "RUN/cache"}, kept...), confined: true},
+		"machine cannot":    {mode: "workspace-write", want: append([]string{"WS", "RUN/attempts/s.1.1.d/tmp", "RUN/cache"}, kept...)},
+		"further":           {mode: "workspace-write", holds: true, dirs: []string{"/docs", "../other", "sub"}, want: slices.Concat([]string{"WS", "RUN/attempts/s.1.1.d/tmp", "RUN/cache"}, kept, []string{"/docs", "/other", "WS/sub"}), confined: true},
+		"link to elsewhere": {mode: "workspace-write", holds: true, dirs: []string{"link"}, want: append([]string{"WS", "RUN/attempts/s.1.1.d/tmp", "RUN/cache"}, kept...), confined: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := confinedWorld(t, ask("s"))
@@ -145,8 +145,8 @@ func TestSandboxOfCheck(t *testing.T) {
 	w.play = inTurn(says(0, "session S", "answer ok"), says(0))
 	w.want(w.finish(), "s", dag.OK)
 	want := map[string]*proc.Sandbox{
-		"s.1.1": {Write: []string{"RUN/attempts/s.1.1.d/tmp", "HOME/kept"}, Network: true},
-		"s.1.2": {Write: []string{"RUN/attempts/s.1.2.d/tmp"}},
+		"s.1.1": {Write: []string{"RUN/attempts/s.1.1.d/tmp", "RUN/cache", "HOME/kept"}, Network: true},
+		"s.1.2": {Write: []string{"RUN/attempts/s.1.2.d/tmp", "RUN/cache"}},
 	}
 	if diff := cmp.Diff(want, w.boxes()); diff != "" {
 		t.Error(diff)

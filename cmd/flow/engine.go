@@ -125,7 +125,7 @@ func (e *engine) execute() error {
 	if err == nil {
 		report, err = e.conclude()
 	}
-	err = errors.Join(err, e.supervisor.Close())
+	err = errors.Join(err, e.supervisor.Close(), e.executor.ClearCaches())
 	if err != nil {
 		return e.broken(err)
 	}
