@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"time"
@@ -121,8 +122,8 @@ func (h *history) clock(at time.Time, events []agents.Event) {
 
 // begin takes in what stands on every line of the conversation.
 func (h *history) begin(v *fastjson.Value) []agents.Event {
-	h.about.ID = first(v, "sessionId")
-	h.about.Version = first(v, "version")
+	h.about.ID = cmp.Or(native.String(v, "sessionId"), h.about.ID)
+	h.about.Version = cmp.Or(native.String(v, "version"), h.about.Version)
 	if from := native.String(v, "requestSessionId"); from != "" && from != h.about.ID {
 		h.about.Parent = from // a fork has copies of its parent's lines
 	}
@@ -217,7 +218,7 @@ func (h *history) assistant(v *fastjson.Value) []agents.Event {
 	case v.GetBool("isSidechain"):
 		return h.subagent(v)
 	}
-	h.about.Model = native.String(message, "model")
+	h.about.Model = cmp.Or(native.String(message, "model"), h.about.Model)
 	h.about.Status = agents.SessionUnfinished
 	if stop := native.String(message, "stop_reason"); stop != "" && stop != "tool_use" && stop != "pause_turn" {
 		h.about.Status = agents.SessionCompleted

@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"time"
@@ -95,7 +96,7 @@ func (h *history) entry(typ string, payload, line *fastjson.Value) []agents.Even
 	case "session_meta":
 		return h.meta(payload)
 	case "turn_context":
-		h.about.Model = either(native.String(payload, "model"), h.about.Model)
+		h.about.Model = cmp.Or(native.String(payload, "model"), h.about.Model)
 		return nil
 	case "event_msg":
 		return h.event(payload)
@@ -131,7 +132,7 @@ func (h *history) event(payload *fastjson.Value) []agents.Event {
 	case "item_completed":
 		return h.item(payload.Get("item"))
 	case "user_message", "agent_message", "agent_reasoning":
-		return h.said("messages", typ, either(native.String(payload, "message"), native.String(payload, "text")))
+		return h.said("messages", typ, cmp.Or(native.String(payload, "message"), native.String(payload, "text")))
 	case "token_count":
 		return h.counted(payload.Get("info", "total_token_usage"))
 	case "task_complete":
@@ -170,7 +171,7 @@ func (h *history) said(dialect, typ, text string) []agents.Event {
 	switch typ {
 	case "user_message", "UserMessage":
 		h.about.Status = agents.SessionUnfinished
-		h.about.Title = either(h.about.Title, native.Title(text))
+		h.about.Title = cmp.Or(h.about.Title, native.Title(text))
 		return append(h.turns.Prompt(), bodies(agents.TextChunk{Content: text, Role: "user"})...)
 	case "agent_message", "AgentMessage":
 		h.turns.Answer()
@@ -199,7 +200,7 @@ func (h *history) item(item *fastjson.Value) []agents.Event {
 	case "UserMessage", "AgentMessage":
 		return h.said("items", typ, itemText(item.GetArray("content")))
 	case "Reasoning":
-		return h.said("items", typ, either(itemText(item.GetArray("summary_text")), itemText(item.GetArray("raw_content"))))
+		return h.said("items", typ, cmp.Or(itemText(item.GetArray("summary_text")), itemText(item.GetArray("raw_content"))))
 	case "CommandExecution", "FileChange", "McpToolCall", "WebSearch", "ImageView", "DynamicToolCall", "CollabAgentToolCall":
 		return h.toolItem(typ, item)
 	case "ContextCompaction": // told by the line that has the summary
@@ -215,17 +216,9 @@ func (h *history) item(item *fastjson.Value) []agents.Event {
 func itemText(content []*fastjson.Value) string {
 	var texts []string
 	for _, part := range content {
-		if text := either(native.String(part), native.String(part, "text")); text != "" {
+		if text := cmp.Or(native.String(part), native.String(part, "text")); text != "" {
 			texts = append(texts, text)
 		}
 	}
 	return strings.Join(texts, "\n")
-}
-
-// either is the first of two texts that is not empty.
-func either(text, otherwise string) string {
-	if text != "" {
-		return text
-	}
-	return otherwise
 }

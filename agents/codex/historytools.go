@@ -1,6 +1,7 @@
 package codex
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strconv"
@@ -50,13 +51,13 @@ func (h *history) called(id string, c call) []agents.Event {
 
 // modelCall is a call as the model made it.
 func modelCall(payload *fastjson.Value, dir string) call {
-	c := call{native: either(native.String(payload, "name"), native.String(payload, "type"))}
+	c := call{native: cmp.Or(native.String(payload, "name"), native.String(payload, "type"))}
 	arguments := callArguments(payload)
 	switch c.native {
 	case "exec_command", "shell", "shell_command", "local_shell_call", "container.exec":
 		c.name, c.target = agents.ToolShell, commandOf(arguments)
 	case "apply_patch":
-		c.name, c.target = agents.ToolEditFile, patched(either(native.String(payload, "input"), native.String(arguments, "input")))
+		c.name, c.target = agents.ToolEditFile, patched(cmp.Or(native.String(payload, "input"), native.String(arguments, "input")))
 	case "view_image":
 		c.name, c.target = agents.ToolReadFile, native.String(arguments, "path")
 	case "update_plan":
@@ -173,7 +174,7 @@ func outputText(output *fastjson.Value) string {
 	if output == nil {
 		return ""
 	}
-	return either(native.String(output), either(native.String(output, "content"), itemText(output.GetArray())))
+	return cmp.Or(native.String(output), cmp.Or(native.String(output, "content"), itemText(output.GetArray())))
 }
 
 // unusable reports whether a call came to nothing: codex says so in words only.
@@ -231,7 +232,7 @@ func itemCall(typ string, item *fastjson.Value, dir string) call {
 	case "FileChange":
 		c.name = agents.ToolEditFile
 		item.GetObject("changes").Visit(func(path []byte, _ *fastjson.Value) {
-			c.target = either(c.target, string(path))
+			c.target = cmp.Or(c.target, string(path))
 		})
 	case "McpToolCall":
 		c.name, c.target = agents.ToolMCP, native.String(item, "server")+"."+native.String(item, "tool")

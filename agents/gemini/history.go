@@ -167,7 +167,7 @@ func (h *history) user(v *fastjson.Value) []agents.Event {
 	if text == "" || strings.HasPrefix(text, "<session_context>") { // the CLI's own introduction
 		return events
 	}
-	text = strings.TrimPrefix(text, verbatim)
+	text = asGiven(text)
 	h.about.Status = agents.SessionUnfinished
 	h.about.Title = either(h.about.Title, native.Title(text))
 	events = append(events, h.turns.Prompt()...)

@@ -20,8 +20,15 @@ const verbatim = "/flow\n"
 // commandFile defines the command. In the conversation its text stands before the
 // prompt, which begins with the command's name.
 const commandFile = `description = "A prompt, as it is."
-prompt = "The task is what follows the word /flow:"
+prompt = "` + commandText + `"
 `
+
+const commandText = "The task is what follows the word /flow:"
+
+// asGiven is a prompt as it stands in the conversation, without what it went through.
+func asGiven(prompt string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(prompt, commandText+"\n\n"), verbatim)
+}
 
 func commandPath(r agents.Request) string {
 	return filepath.Join(r.Home, ".gemini", "commands", "flow.toml")

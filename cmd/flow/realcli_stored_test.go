@@ -83,7 +83,11 @@ func (l *lab) sessions(t *testing.T) map[string]stored {
 func checkTold(t *testing.T, l *lab, id string, tasks ...string) {
 	t.Helper()
 	var got, want []string
-	for line := range strings.Lines(l.flow(t, 0, "sessions", "show", id).stdout.String()) {
+	shown := l.flow(t, 0, "sessions", "show", id).stdout.String()
+	if strings.Contains(shown, "/flow\n") {
+		t.Errorf("a prompt shows how it was sent:\n%s", shown)
+	}
+	for line := range strings.Lines(shown) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "Task: ") || strings.HasPrefix(line, "I did ") || strings.Contains(line, "greet.txt]") {
 			got = append(got, line)

@@ -28,22 +28,22 @@ func (t *talk) event(line []byte) error {
 	case "reasoning":
 		t.says("thinks", e)
 	case "toolStarted":
-		t.note(e, "[%s %s]", e.NativeName, e.Target)
+		t.does(e, e.NativeName+" "+e.Target)
 	case "toolCompleted":
 		if e.Error != "" {
-			t.note(e, "[failed: %s]", e.Error)
+			t.does(e, "failed: "+e.Error)
 		}
 	case "fileChanged":
-		t.note(e, "[%s %s]", e.ChangeType, e.FilePath)
+		t.does(e, e.ChangeType+" "+e.FilePath)
 	case "system":
 		if tellsOfSession(e.Subtype) {
-			t.note(e, "[%s: %s]", e.Subtype, e.Message)
+			t.note(e.Subtype + ": " + e.Message)
 		}
 	case "error", "malformed":
-		t.note(e, "[%s: %s]", e.Type, e.Message+e.Error)
+		t.note(e.Type + ": " + e.Message + e.Error)
 	case "sessionEnded":
 		if e.Error != "" {
-			t.note(e, "[%s: %s]", e.Reason, e.Error)
+			t.note(e.Reason + ": " + e.Error)
 		}
 	}
 	return t.err
@@ -70,13 +70,12 @@ type talkEvent struct {
 
 // says prints text, under the name of who says it.
 func (t *talk) says(speaker string, e talkEvent) {
-	if speaker != t.speaker {
-		t.endLine()
-		t.printf("\n%s  %s\n", speaker, e.Timestamp.Local().Format(time.DateTime))
-		t.speaker = speaker
+	text := printable(e.Content)
+	if t.speaks(speaker, e) {
+		text = strings.TrimLeft(text, "\n")
 	}
-	for part := range strings.Lines(printable(strings.TrimLeft(e.Content, "\n"))) {
-		if !t.midLine {
+	for part := range strings.Lines(text) {
+		if !t.midLine && part != "\n" {
 			t.printf("  ")
 		}
 		t.printf("%s", part)
@@ -87,15 +86,28 @@ func (t *talk) says(speaker string, e talkEvent) {
 	}
 }
 
-// note prints a line about something that the agent did.
-func (t *talk) note(e talkEvent, format string, args ...any) {
-	if t.speaker == "" || t.speaker == "user" {
-		t.endLine()
-		t.printf("\nassistant  %s\n", e.Timestamp.Local().Format(time.DateTime))
-		t.speaker = "assistant"
+// does prints a line about something that the agent did.
+func (t *talk) does(e talkEvent, what string) {
+	t.speaks("assistant", e)
+	t.note(what)
+}
+
+// note prints a line that is nobody's words.
+func (t *talk) note(text string) {
+	t.endLine()
+	t.printf("  [%s]\n", oneLine(strings.TrimSpace(text), 200))
+}
+
+// speaks prints who is heard next, unless it is who was heard last, and reports whether it
+// did.
+func (t *talk) speaks(speaker string, e talkEvent) bool {
+	if speaker == t.speaker {
+		return false
 	}
 	t.endLine()
-	t.printf("  %s\n", oneLine(fmt.Sprintf(format, args...), 200))
+	t.printf("\n%s  %s\n", speaker, e.Timestamp.Local().Format(time.DateTime))
+	t.speaker = speaker
+	return true
 }
 
 func (t *talk) endLine() {

@@ -77,6 +77,53 @@ func Recall(t testing.TB, k agents.SessionKeeper, data []byte) string {
 	return b.String() + string(text) + "\n"
 }
 
+// Told reads a session and returns each of its events as a short line, but for the
+// sessionStarted and the counts of tokens; and its summary.
+func Told(t testing.TB, k agents.SessionKeeper, session string) ([]string, agents.SessionSummary) {
+	t.Helper()
+	Recall(t, k, []byte(session))
+	var told []string
+	r := agents.NewHistoryReader(k.History(), "agent", func(e agents.Event) {
+		if line := brief(e.Body); line != "" {
+			told = append(told, line)
+		}
+	})
+	feed(r.Line, []byte(session))
+	return told, r.End()
+}
+
+func brief(b agents.Body) string {
+	switch b := b.(type) {
+	case agents.SessionStarted, agents.UsageReport, agents.TurnStarted, agents.TurnCompleted:
+		return ""
+	case agents.TextChunk:
+		return b.Role + ": " + b.Content
+	case agents.Reasoning:
+		return "reasoning: " + b.Content
+	case agents.ToolStarted:
+		return strings.TrimSpace(string(b.ToolName) + ": " + b.NativeName + " " + b.Target)
+	case agents.ToolCompleted:
+		switch {
+		case b.Success:
+			return "done: " + string(b.Result)
+		case b.Declined:
+			return "declined: " + b.Error
+		}
+		return "failed: " + b.Error
+	case agents.FileChanged:
+		return string(b.ChangeType) + ": " + b.FilePath
+	case agents.System:
+		return strings.TrimSpace(b.Subtype + ": " + b.Message)
+	case agents.Error:
+		return string(b.Cause) + ": " + b.Message
+	case agents.Subagent:
+		return b.SubagentID + ": " + b.Message
+	case agents.Unknown:
+		return "unknown: " + b.NativeType
+	}
+	return b.Type()
+}
+
 // FuzzHistory reads arbitrary bytes as a session, seeded with those under dir.
 func FuzzHistory(f *testing.F, k agents.SessionKeeper, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
