@@ -24,16 +24,19 @@ func TestHistoryOf(t *testing.T) {
 		"a prompt without an answer": {prompt, []string{"user: Go."}, agents.SessionUnfinished},
 		"a thought": {
 			prompt + `{"type":"assistant","uuid":"2","message":{"model":"m","stop_reason":"end_turn","content":[{"type":"thinking","thinking":"Hm."},{"type":"text","text":"Yes."}]}}`,
-			[]string{"user: Go.", "reasoning: Hm.", "assistant: Yes."}, agents.SessionCompleted,
+			[]string{"user: Go.", "reasoning: Hm.", "assistant: Yes."},
+			agents.SessionCompleted,
 		},
 		"a line that is there twice": {prompt + prompt, []string{"user: Go."}, agents.SessionUnfinished},
 		"an interruption": {
 			prompt + `{"type":"user","uuid":"2","message":{"content":[{"type":"text","text":"[Request interrupted by user]"}]}}`,
-			[]string{"user: Go.", "interrupted: [Request interrupted by user]"}, agents.SessionCancelled,
+			[]string{"user: Go.", "interrupted: [Request interrupted by user]"},
+			agents.SessionCancelled,
 		},
 		"an error of the API": {
 			prompt + `{"type":"assistant","uuid":"2","isApiErrorMessage":true,"error":"rate_limit","message":{"model":"<synthetic>","content":[{"type":"text","text":"API Error: 429"}]}}`,
-			[]string{"user: Go.", "rate_limit: API Error: 429"}, agents.SessionFailed,
+			[]string{"user: Go.", "rate_limit: API Error: 429"},
+			agents.SessionFailed,
 		},
 		"a call that a person refused, and one without an end": {
 			prompt + `{"type":"assistant","uuid":"2","message":{"model":"m","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t1","name":"Bash","input":{"command":"ls"}},{"type":"tool_use","id":"t2","name":"Glob","input":{"pattern":"*"}}]}}
@@ -44,12 +47,14 @@ func TestHistoryOf(t *testing.T) {
 		"a subagent in the same file": {
 			prompt + `{"type":"user","uuid":"2","isSidechain":true,"agentId":"a","message":{"content":"Look."}}
 {"type":"assistant","uuid":"3","isSidechain":true,"agentId":"a","message":{"model":"m","content":[{"type":"text","text":"I looked."}]}}`,
-			[]string{"user: Go.", "a: I looked."}, agents.SessionUnfinished,
+			[]string{"user: Go.", "a: I looked."},
+			agents.SessionUnfinished,
 		},
 		"an answer by schema": {
 			prompt + `{"type":"assistant","uuid":"2","message":{"model":"m","stop_reason":"tool_use","content":[{"type":"tool_use","id":"t1","name":"StructuredOutput","input":{}}]}}
 {"type":"user","uuid":"3","message":{"content":[{"type":"tool_result","tool_use_id":"t1","content":"ok"}]}}`,
-			[]string{"user: Go.", "other: StructuredOutput", `done: "ok"`}, agents.SessionCompleted,
+			[]string{"user: Go.", "other: StructuredOutput", `done: "ok"`},
+			agents.SessionCompleted,
 		},
 		"what only the CLI has use for": {`{"type":"api-request","id":"x","body":{}}` + "\n" + prompt, []string{"user: Go."}, agents.SessionUnfinished},
 		"what is not known":             {prompt + `{"type":"new","uuid":"2"}`, []string{"user: Go.", "unknown: new"}, agents.SessionUnfinished},
