@@ -10,7 +10,7 @@ import (
 
 // recordedEvents calls line for every event of the session that runs recorded: those of the
 // latest run that had part in it, which has what it took over from others too.
-func (a *app) recordedEvents(s session, line func([]byte) error) error {
+func (a *app) recordedEvents(s *session, line func([]byte) error) error {
 	v, err := a.view(s.Steps[len(s.Steps)-1].Run)
 	if err != nil {
 		return err

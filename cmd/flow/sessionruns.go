@@ -14,72 +14,105 @@ import (
 )
 
 // runSessions are the sessions of the run that is named, or of the latest runs: as many as
-// are wanted. A run that cannot be read does not hide the others.
+// are wanted.
 func (a *app) runSessions(q sessionQuery) ([]session, error) {
-	if q.run != "" {
-		v, err := a.view(q.run)
-		if err != nil {
-			return nil, err
-		}
-		all, err := sessionsOf(v)
-		return slices.DeleteFunc(all, func(s session) bool { return !q.wants(s) }), err
+	if q.run == "" {
+		l, err := a.latestSessions(q.wants, q.most())
+		return l.all, err
 	}
-	s, err := a.store()
+	v, err := a.view(q.run)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := s.Runs(0)
-	if err != nil {
-		return nil, err
-	}
-	var all sessionList
-	for _, r := range runs {
-		if len(all) >= q.most() {
-			break
-		}
-		a.addSessions(&all, s, r.ID, q.wants)
-	}
-	return all, nil
+	all, err := sessionsOf(v)
+	return slices.DeleteFunc(all, func(s session) bool { return !q.wants(s) }), err
 }
 
-// addSessions adds the sessions of one run that are wanted.
-func (a *app) addSessions(all *sessionList, s *state.Store, run string, wanted func(session) bool) {
-	v, err := s.Read(run)
+// latestSessions are the sessions that are wanted, of as many of the latest runs as it takes
+// to have most of them. A run that cannot be read does not hide the others.
+func (a *app) latestSessions(wanted func(session) bool, most int) (sessionList, error) {
+	var l sessionList
+	store, err := a.store()
 	if err != nil {
-		fmt.Fprintf(a.stderr, "warning: left out: %v\n", err)
-		return
+		return l, err
+	}
+	runs, err := store.Runs(0)
+	if err != nil {
+		return l, err
+	}
+	for _, r := range runs {
+		if len(l.all) >= most {
+			break
+		}
+		found, err := readSessions(store, r.ID)
+		if err != nil {
+			fmt.Fprintf(a.stderr, "warning: left out: %v\n", err)
+		}
+		for _, s := range found {
+			if wanted(s) {
+				l.older(s)
+			}
+		}
+	}
+	return l, nil
+}
+
+func readSessions(store *state.Store, run string) ([]session, error) {
+	v, err := store.Read(run)
+	if err != nil {
+		return nil, err
 	}
 	found, err := sessionsOf(v)
 	if err != nil {
-		fmt.Fprintf(a.stderr, "warning: left out: run %s: %v\n", run, err)
-		return
+		return nil, fmt.Errorf("run %s: %w", run, err)
 	}
-	for _, one := range found {
-		if wanted(one) {
-			all.add(one)
-		}
-	}
+	return found, nil
 }
 
-// sessionList has each session once.
-type sessionList []session
+// A sessionList has each session once.
+type sessionList struct {
+	all []session
+	at  map[[2]string]int // by agent and id
+}
 
-// add adds a session, or the steps that an older run had in it: a run that took over what
-// another one did counts that too.
+// find returns the session of an agent with that id, nil if there is none.
+func (l *sessionList) find(agent, id string) *session {
+	i, ok := l.at[[2]string{agent, id}]
+	if !ok {
+		return nil
+	}
+	return &l.all[i]
+}
+
 func (l *sessionList) add(s session) {
+	if l.at == nil {
+		l.at = map[[2]string]int{}
+	}
+	l.at[[2]string{s.Agent, s.ID}] = len(l.all)
+	l.all = append(l.all, s)
+}
+
+// older adds a session, or the steps that an older run had in it: a run that took over what
+// another one did counts what that used.
+func (l *sessionList) older(s session) {
 	if known := l.find(s.Agent, s.ID); known != nil {
 		known.Steps = append(s.Steps, known.Steps...)
 		return
 	}
-	*l = append(*l, s)
+	l.add(s)
 }
 
-func (l sessionList) find(agent, id string) *session {
-	i := slices.IndexFunc(l, func(s session) bool { return s.Agent == agent && s.ID == id })
-	if i < 0 {
-		return nil
+// next adds a session, or the step that had part in it next.
+func (l *sessionList) next(s session) {
+	known := l.find(s.Agent, s.ID)
+	if known == nil {
+		l.add(s)
+		return
 	}
-	return &l[i]
+	known.Steps = append(known.Steps, s.Steps...)
+	if s.Status == agents.SessionActive {
+		known.Status = s.Status
+	}
 }
 
 // sessionsOf are the sessions of a run, in the order in which they became known.
@@ -100,63 +133,41 @@ func sessionsOf(v *state.View) ([]session, error) {
 	for _, st := range m.Steps() {
 		states[st.Path] = st
 	}
-	planned := plannedSteps(plan)
-	var all sessionList
+	planned, run := plannedSteps(plan), v.Summary()
+	var l sessionList
 	for _, found := range steps.Sessions(v.Records()) {
 		st, known := states[found.Path] // an update may have taken the step out
 		if known && st.Form != dag.Single {
 			continue // its session is that of the round or candidate that it took
 		}
-		s, err := newSession(v, found, st, spent[found.Session])
+		s, err := newSession(v.Header(), run.Status, found, st)
 		if err != nil {
 			return nil, err
 		}
-		if p := planned[steps.StaticPath(found.Path)].plan; p != nil && s.Agent == "" {
-			s.Agent = p.Agents[stepAgent(st)].Use
+		if p := planned[steps.StaticPath(found.Path)].plan; p != nil && st.Step != nil && s.Agent == "" {
+			s.Agent = p.Agents[st.Step.Agent].Use
 		}
-		all.join(s)
+		if turns := spent[found.Session]; turns != nil {
+			turns.describe(&s)
+		}
+		l.next(s)
 	}
-	return all, nil
+	return l.all, nil
 }
 
-// join adds a session, or the step that a session which is there had part in next.
-func (l *sessionList) join(s session) {
-	known := l.find(s.Agent, s.ID)
-	if known == nil {
-		*l = append(*l, s)
-		return
-	}
-	known.Steps = append(known.Steps, s.Steps...)
-	if s.Status == agents.SessionActive {
-		known.Status = s.Status
-	}
-}
-
-// newSession is what is known of a session as far as one step had part in it.
-func newSession(v *state.View, found steps.NativeSession, st dag.StepState, spent *sessionTurns) (session, error) {
+// newSession is what the record of one step says of a session, in a run that stands so.
+func newSession(h state.Header, run string, found steps.NativeSession, st dag.StepState) (session, error) {
 	r, err := steps.DecodeResult(st.Result)
 	if err != nil {
 		return session{}, err
 	}
-	h := v.Header()
 	s := session{Simulated: h.Simulated, Agent: r.Use}
 	s.ID, s.Dir, s.Created, s.Updated, s.Status = found.Session, h.Workspace, found.Started, found.Started, agents.SessionUnfinished
-	if spent != nil {
-		spent.describe(&s)
-	}
-	run := v.Summary().Status
 	if run == state.StatusRunning && st.Status == dag.Running && (r.Session == "" || r.Session == found.Session) {
 		s.Status = agents.SessionActive
 	}
 	s.Steps = []sessionStep{{Run: h.ID, Step: found.Path, Status: standing(st.Status, run)}}
 	return s, nil
-}
-
-func stepAgent(st dag.StepState) string {
-	if st.Step == nil {
-		return ""
-	}
-	return st.Step.Agent
 }
 
 // sessionTurns is what the processes of a run came to that worked in one session.
@@ -173,7 +184,7 @@ type sessionTurns struct {
 // describe completes s.
 func (t *sessionTurns) describe(s *session) {
 	s.Agent, s.Model, s.Messages, s.Usage, s.CostUSD, s.Updated = t.agent, t.model, t.messages, t.usage, t.costUSD, t.ended
-	if t.status != "" {
+	if s.Status != agents.SessionActive {
 		s.Status = t.status
 	}
 	if t.dir != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flow/agents"
+	"flow/agents/sessions"
 )
 
 // sessionQuery says which sessions are to be listed.
@@ -60,6 +62,8 @@ type session struct {
 	Simulated  bool          `json:"simulated,omitempty"`
 	File       string        `json:"file,omitempty"` // in the agent's own store
 	Steps      []sessionStep `json:"steps,omitempty"`
+
+	file *sessions.File // where its events are; nil: in the runs
 }
 
 // sessionStep is a step that had part in a session.
@@ -144,7 +148,7 @@ func adapterNames() []string {
 // most is how many sessions are wanted at most.
 func (q sessionQuery) most() int {
 	if q.limit <= 0 {
-		return int(^uint(0) >> 1)
+		return math.MaxInt
 	}
 	return q.limit
 }

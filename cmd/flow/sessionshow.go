@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,45 +54,40 @@ func (a *app) showSession(id, agent, output string) error {
 		})
 		return errors.Join(err, out.Flush())
 	}
-	writeSessionHead(out, found.session)
+	writeSessionHead(out, *found)
 	t := talk{w: out}
 	err = a.sessionEvents(found, t.event)
 	t.endLine()
 	return errors.Join(err, out.Flush())
 }
 
-// foundSession is a session and where its events are.
-type foundSession struct {
-	session
-	file *sessions.File // nil: in the runs
-}
-
 // findSession finds the session whose id begins with id.
-func (a *app) findSession(id, agent string) (*foundSession, error) {
+func (a *app) findSession(id, agent string) (*session, error) {
 	if id == "" {
 		return nil, usageError{errors.New("the id is empty\nhint: flow sessions --native lists the sessions")}
 	}
-	of := func(s session) bool { return strings.HasPrefix(s.ID, id) && (agent == "" || s.Agent == agent) }
-	own, err := a.ownSessions(of)
+	wanted := func(s session) bool { return strings.HasPrefix(s.ID, id) && (agent == "" || s.Agent == agent) }
+	own, err := a.latestSessions(wanted, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	found := a.filedSessions(id, own, agent, of)
-	for _, s := range own {
-		if !slices.ContainsFunc(found, func(f foundSession) bool { return f.Agent == s.Agent && f.ID == s.ID }) {
-			found = append(found, foundSession{session: s})
+	found := a.filedSessions(id, &own, agent, wanted)
+	for _, s := range own.all {
+		if found.find(s.Agent, s.ID) == nil {
+			found.add(s)
 		}
 	}
-	if len(found) > 1 {
-		return nil, ambiguous(id, found)
-	}
-	if len(found) == 0 {
+	switch len(found.all) {
+	case 0:
 		return nil, usageError{fmt.Errorf("there is no session %q\nhint: flow sessions --native -n 0 lists all that there are", id)}
+	case 1:
+		return &found.all[0], nil
+	default:
+		return nil, ambiguous(id, found.all)
 	}
-	return &found[0], nil
 }
 
-func ambiguous(id string, found []foundSession) error {
+func ambiguous(id string, found []session) error {
 	var b strings.Builder
 	for _, f := range found {
 		fmt.Fprintf(&b, "\n  %s  %s  %s", f.ID, f.Agent, oneLine(f.Title, 80))
@@ -99,55 +95,28 @@ func ambiguous(id string, found []foundSession) error {
 	return usageError{fmt.Errorf("session %q may be any of these:%s\nhint: give more of the id, or --agent", id, b.String())}
 }
 
-// ownSessions are the sessions of all runs that are wanted.
-func (a *app) ownSessions(wanted func(session) bool) (sessionList, error) {
-	s, err := a.store()
-	if err != nil {
-		return nil, err
-	}
-	runs, err := s.Runs(0)
-	if err != nil {
-		return nil, err
-	}
-	var all sessionList
-	for _, r := range runs {
-		a.addSessions(&all, s, r.ID, wanted)
-	}
-	return all, nil
-}
-
 // filedSessions are the sessions with the id that stand in a file: in the user's stores, or
 // in those of runs, which Gemini CLI has. Of copies of one session, which a run makes that
 // takes over another's work, the one last written counts.
-func (a *app) filedSessions(id string, own sessionList, agent string, wanted func(session) bool) []foundSession {
-	files, err := sessions.List(append(a.stores(agent), a.runStores(own)...))
-	if err != nil {
-		fmt.Fprintf(a.stderr, "warning: left out: %v\n", err)
-	}
-	var found []foundSession
+func (a *app) filedSessions(id string, own *sessionList, agent string, wanted func(session) bool) *sessionList {
+	var found sessionList
+	files := a.sessionFiles(append(a.stores(agent), a.runStores(own.all)...))
 	for _, f := range sessions.Named(files, id) {
-		summary, err := f.Summary()
-		if err != nil {
-			fmt.Fprintf(a.stderr, "warning: left out: %v\n", err)
-			continue
-		}
-		s := newStored(f, summary)
+		s, ok := a.summarise(f)
 		if known := own.find(s.Agent, s.ID); known != nil {
-			if known.Simulated {
-				continue // its file only stands for one
-			}
-			s.Steps = known.Steps
+			s.Steps, ok = known.Steps, ok && !known.Simulated // the file of a simulated one only stands for it
 		}
-		if wanted(s) && !slices.ContainsFunc(found, func(x foundSession) bool { return x.Agent == s.Agent && x.ID == s.ID }) {
-			found = append(found, foundSession{session: s, file: &f})
+		if ok && wanted(s) && found.find(s.Agent, s.ID) == nil {
+			s.file = &f
+			found.add(s)
 		}
 	}
-	return found
+	return &found
 }
 
 // runStores are where the agents of runs keep sessions apart from the user's: those that
 // let flow choose their home.
-func (a *app) runStores(own sessionList) []sessions.Store {
+func (a *app) runStores(own []session) []sessions.Store {
 	var all []sessions.Store
 	for _, s := range own {
 		keeper, ok := adapters()[s.Agent].(agents.SessionKeeper)
@@ -170,9 +139,9 @@ func (a *app) runStores(own sessionList) []sessions.Store {
 }
 
 // sessionEvents calls line for every event of the session.
-func (a *app) sessionEvents(s *foundSession, line func([]byte) error) error {
+func (a *app) sessionEvents(s *session, line func([]byte) error) error {
 	if s.file == nil {
-		return a.recordedEvents(s.session, line)
+		return a.recordedEvents(s, line)
 	}
 	var failed error
 	_, err := s.file.Read(func(e agents.Event) {

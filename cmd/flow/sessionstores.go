@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 
@@ -25,36 +26,46 @@ func (a *app) stores(agent string) []sessions.Store {
 }
 
 // storedSessions are the sessions that the agents' own stores hold, and those of all runs:
-// which of the former belong to runs is known when all have been read. What cannot be read
-// is left out, with a warning.
+// which of the former belong to runs is known when all runs have been read.
 func (a *app) storedSessions(q sessionQuery) ([]session, error) {
-	own, err := a.ownSessions(func(session) bool { return true })
+	own, err := a.latestSessions(func(session) bool { return true }, math.MaxInt)
 	if err != nil {
 		return nil, err
 	}
-	files, err := sessions.List(a.stores(q.agent))
+	var others sessionList
+	for _, f := range a.sessionFiles(a.stores(q.agent)) {
+		if len(others.all) >= q.most() { // the files that follow are older
+			break
+		}
+		s, ok := a.summarise(f)
+		if known := own.find(s.Agent, s.ID); known != nil {
+			known.File, known.Title, known.Version, known.Parent = s.File, s.Title, s.Version, s.Parent
+		} else if ok && q.wants(s) && others.find(s.Agent, s.ID) == nil {
+			others.add(s)
+		}
+	}
+	own.all = slices.DeleteFunc(own.all, func(s session) bool { return !q.wants(s) })
+	return slices.Concat(own.all, others.all), nil
+}
+
+// sessionFiles are the files in the stores, those last written first. A store that cannot be
+// read is left out, with a warning.
+func (a *app) sessionFiles(stores []sessions.Store) []sessions.File {
+	files, err := sessions.List(stores)
 	if err != nil {
 		fmt.Fprintf(a.stderr, "warning: left out: %v\n", err)
 	}
-	var others sessionList
-	for _, f := range files {
-		if len(others) >= q.most() { // the files that follow are older
-			break
-		}
-		summary, err := f.Summary()
-		if err != nil {
-			fmt.Fprintf(a.stderr, "warning: left out: %v\n", err)
-			continue
-		}
-		s := newStored(f, summary)
-		if known := own.find(s.Agent, s.ID); known != nil {
-			known.File, known.Title, known.Version, known.Parent = s.File, s.Title, s.Version, s.Parent
-		} else if q.wants(s) && others.find(s.Agent, s.ID) == nil {
-			others = append(others, s)
-		}
+	return files
+}
+
+// summarise is false for a file that cannot be read: it is left out, with a warning.
+func (a *app) summarise(f sessions.File) (s session, ok bool) {
+	summary, err := f.Summary()
+	if err != nil {
+		fmt.Fprintf(a.stderr, "warning: left out: %v\n", err)
+		return s, false
 	}
-	own = slices.DeleteFunc(own, func(s session) bool { return !q.wants(s) })
-	return slices.Concat(own, others), nil
+	return newStored(f, summary), true
 }
 
 // newStored is a session that a store holds.
