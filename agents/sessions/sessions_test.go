@@ -207,7 +207,7 @@ func TestSummaryOfLarge(t *testing.T) {
 // TestHugeLine reads a file with a line that is kept in no memory.
 func TestHugeLine(t *testing.T) {
 	f := newTree(t)
-	huge := said(first, "u5", "user", strings.Repeat("x", 33<<20))
+	huge := `{"type":"user","uuid":"u5","text":"` + strings.Repeat("x", 33<<20) + `"}` + "\n"
 	f.write("projects/-a/"+first+".jsonl", said(first, "u1", "user", "Why?")+huge+said(first, "u2", "assistant", "Because."))
 	var types []string
 	summary, err := list(t, f.store())[0].Read(func(e agents.Event) { types = append(types, e.Type) })
