@@ -2,6 +2,7 @@ package policy
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 type word struct {
 	text   string
 	static bool
+	free   bool // it may come to an option
 }
 
 // A command is a simple command.
@@ -21,10 +23,12 @@ type command struct {
 	words   []word
 }
 
-func wordsOf(args []*syntax.Word) []word {
+// wordsOf are words of a script that sets the variables named.
+func wordsOf(args []*syntax.Word, set []string) []word {
 	words := make([]word, len(args))
 	for i, a := range args {
 		words[i] = wordOf(a)
+		words[i].free = !words[i].static && mayBeOption(a, set)
 	}
 	return words
 }
@@ -36,10 +40,71 @@ func wordOf(w *syntax.Word) word {
 	}
 	var b strings.Builder
 	if !unquote(&b, w.Parts, false) {
-		return word{source(w), false}
+		return word{text: source(w)}
 	}
-	return word{b.String(), true}
+	return word{text: b.String(), static: true}
 }
+
+// mayBeOption reports whether a word that is not static may come to one that begins with
+// a dash, or to several words. A variable that the script does not set is taken to be
+// what people meant by it.
+func mayBeOption(w *syntax.Word, set []string) bool {
+	for _, part := range w.Parts {
+		switch part := part.(type) {
+		case *syntax.Lit:
+			if strings.Contains(part.Value, "{") {
+				return true
+			}
+		case *syntax.SglQuoted:
+		case *syntax.DblQuoted:
+			if slices.ContainsFunc(part.Parts, splits) {
+				return true
+			}
+		default:
+			if !plainParameter(part, set) {
+				return true
+			}
+		}
+	}
+	return beginsFreely(w.Parts, set)
+}
+
+// beginsFreely reports whether the parts of a word may begin with a dash.
+func beginsFreely(parts []syntax.WordPart, set []string) bool {
+	if len(parts) == 0 {
+		return true
+	}
+	switch part := parts[0].(type) {
+	case *syntax.Lit:
+		return strings.ContainsAny(part.Value[:1], `-*?[\`)
+	case *syntax.SglQuoted:
+		return part.Dollar || part.Value == "" || part.Value[0] == '-'
+	case *syntax.DblQuoted:
+		return beginsFreely(part.Parts, set)
+	default:
+		return !plainParameter(part, set) || len(parts) > 1 && beginsFreely(parts[1:], set)
+	}
+}
+
+// splits reports whether a quoted part may come to several words all the same: "$@".
+func splits(part syntax.WordPart) bool {
+	p, ok := part.(*syntax.ParamExp)
+	return ok && (p.Index != nil || p.Param != nil && strings.ContainsAny(p.Param.Value, "@*"))
+}
+
+// plainParameter reports whether a part is $x of a variable that the script does not
+// set, nor the shell by what the script does.
+func plainParameter(part syntax.WordPart, set []string) bool {
+	p, ok := part.(*syntax.ParamExp)
+	if !ok || p.Param == nil || p.Excl || p.Index != nil || p.Slice != nil || p.Repl != nil || p.Exp != nil {
+		return false
+	}
+	name := p.Param.Value
+	return envPattern.MatchString(name) && !strings.HasPrefix(name, "BASH_") && !slices.Contains(set, name) &&
+		!slices.Contains([]string{"_", "REPLY", "OPTARG", "MAPFILE"}, name)
+}
+
+var envPattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // unquote writes what parts stand for, and reports whether that is known.
 func unquote(b *strings.Builder, parts []syntax.WordPart, quoted bool) bool {
@@ -74,6 +139,9 @@ func unescape(b *strings.Builder, s string, quoted bool) bool {
 			if i++; s[i] != '\n' {
 				b.WriteByte(s[i])
 			}
+		case !quoted && strings.HasPrefix(s[i:], "{}"): // which expands to nothing else
+			b.WriteString("{}")
+			i++
 		case !quoted && (strings.ContainsRune("*?{", rune(c)) || c == '[' && s != "[" || c == '~' && b.Len() == 0):
 			return false
 		default:
@@ -93,16 +161,15 @@ func texts(words []word) []string {
 	out := make([]string, len(words))
 	for i, w := range words {
 		out[i] = w.text
-		if w.static && (w.text == "" || strings.ContainsAny(w.text, " \t\n")) {
+		spaces := strings.ContainsAny(w.text, " \t\n")
+		switch {
+		case w.static && (w.text == "" || spaces):
 			out[i] = "'" + w.text + "'"
+		case spaces: // one word to the pattern as well
+			out[i] = `"` + w.text + `"`
 		}
 	}
 	return out
-}
-
-// static reports whether all words are known.
-func (c command) static() bool {
-	return !slices.ContainsFunc(c.words, func(w word) bool { return !w.static })
 }
 
 // argument is the text of the i-th word, "" if there is none.
@@ -140,53 +207,4 @@ func (c command) disguises() []string {
 		}
 	}
 	return all
-}
-
-// escapes reports whether c has an argument with which its program runs another one, or
-// writes a file, although that is not what people allow it for. A pattern that spells
-// the argument allows it.
-func (c command) escapes(pattern string) bool {
-	flags := escapeFlags(c.name())
-	return slices.ContainsFunc(c.words[min(1, len(c.words)):], func(w word) bool {
-		flag := flagOf(w.text)
-		spelt := func(word string) bool { return flagOf(word) == flag }
-		return flag != "" && slices.Contains(flags, flag) && !slices.ContainsFunc(strings.Fields(pattern), spelt)
-	})
-}
-
-// flagOf is the name of an option, "" for what is none. To some programs -exec and
-// --exec are the same.
-func flagOf(text string) string {
-	if !strings.HasPrefix(text, "-") {
-		return ""
-	}
-	name, _, _ := strings.Cut(strings.TrimLeft(text, "-"), "=")
-	return name
-}
-
-// escapeFlags are such arguments, without their dashes.
-func escapeFlags(program string) []string {
-	switch program {
-	case "git":
-		return []string{"c", "output", "exec-path", "upload-pack", "receive-pack", "exec", "ext-diff", "textconv", "config-env"}
-	case "go":
-		return []string{"exec", "toolexec", "vettool", "overlay", "o", "modfile"}
-	case "find":
-		return []string{"exec", "execdir", "ok", "okdir", "delete", "fprint", "fprint0", "fprintf", "fls"}
-	case "tar":
-		return []string{"to-command", "checkpoint-action", "use-compress-program", "I", "F", "info-script", "new-volume-script", "rsh-command"}
-	case "rg":
-		return []string{"pre", "hostname-bin"}
-	case "sort":
-		return []string{"o", "output", "compress-program"}
-	case "sed":
-		return []string{"i", "in-place"}
-	case "curl":
-		return []string{"o", "O", "output", "remote-name", "K", "config", "T", "upload-file", "d", "data", "F", "form"}
-	case "wget":
-		return []string{"O", "output-document", "post-file", "use-askpass"}
-	case "ssh", "scp", "rsync":
-		return []string{"o", "e", "rsh", "F", "S"}
-	}
-	return nil
 }

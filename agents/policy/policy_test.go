@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"mvdan.cc/sh/v3/syntax"
+
 	"flow/agents"
 	"flow/agents/policy"
 )
@@ -85,14 +87,14 @@ func TestAllowed(t *testing.T) {
 	p := policy.New(rules("allow shell(go test *)", "allow shell(git diff *)", "allow shell(find . *)", "allow shell(ls)", "allow shell(bash -c *)", "allow write_file(out/**)"), "deny", "/w")
 	for _, s := range []string{
 		"go test", "go test ./...", "go  test   -v ./...", "'go' test", "go test ./... 2>&1", "go test > out/log", "go test ./... && git diff", "go test | ls", "timeout 60 go test ./...", "nohup nice -n 3 go test", "time go test",
-		"cd sub && go test", "cd /w/sub; go test", "sh -c 'go test && ls'", "git diff HEAD~1", "git diff \"$x\"", "find . -name '*.go'", "ls", "(ls)", "if ls; then go test; fi", "go test $(ls)", ": comment", "ls > /dev/null", "bash -c 'ls'",
+		"cd sub && go test", "cd /w/sub; go test", "sh -c 'go test && ls'", "git diff HEAD~1", "git diff \"$x\"", "find . -name '*.go'", "ls", "(ls)", "if ls; then go test; fi", "go test \"./$(ls)\"", ": comment", "ls > /dev/null", "bash -c 'ls'",
 	} {
 		if d := p.Judge(shell(s)); d.Effect != policy.Allow {
 			t.Errorf("%q is %q (%s)", s, d.Effect, d.Why)
 		}
 	}
 	for _, s := range []string{
-		"rm x", "go", "go testx", "go build", "gotest", "ls -l", "ls x", "go test; rm x", "go test && rm x", "go test || rm x", "go test | tee x", "go test & rm x", "go test $(rm x)", "go test `rm x`", "go test <(rm x)", "go test \"$(rm x)\"",
+		"rm x", "go", "go testx", "go build", "gotest", "ls -l", "ls x", "go test; rm x", "go test && rm x", "go test || rm x", "go test | tee x", "go test & rm x", "go test $(rm x)", "go test `rm x`", "go test <(rm x)", "go test \"$(rm x)\"", "go test $(ls)", "go test *.go", // a file may be named -exec=…
 		"go test\nrm x", "go test > x", "go test >> ~/.bashrc", "ls > out/../x", "ls > $x", "cd / && ls > out/x", "ls 2> x", "PATH=/tmp go test", "X=1 go test", "X=1", "export X=1; go test", "env go test", "sudo go test", "xargs go test", "/tmp/go test", "./go test",
 		"go test -exec rm", "go test -exec=rm ./...", "go test --exec rm", "go test -toolexec rm", "go test -o x", "git diff --output=x", "git diff --ext-diff", "git -c core.pager=x diff", "find . -delete", "find . -exec rm {} +", "find . -fprint x",
 		"sh -c 'rm x'", "sh -c \"$x\"", "sh", "eval rm x", "$x", "`ls`", "go test () { rm x; }", "go() { rm x; }; go test", "alias go=rm; go test", "function ls { rm; }", "trap 'rm x' EXIT", "bash -c 'rm x'", "coproc rm", "cat <<E\n$(rm x)\nE", "cd ..", "cd $x", "cd sub && ls > f",
@@ -247,15 +249,35 @@ func TestHarmless(t *testing.T) {
 	}
 }
 
+// printed is a script as a formatter writes it.
+func printed(script string) (string, bool) {
+	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(script), "")
+	var b strings.Builder
+	if err != nil || syntax.NewPrinter().Print(&b, file) != nil {
+		return "", false
+	}
+	return b.String(), true
+}
+
 func FuzzScript(f *testing.F) {
 	for _, s := range []string{"go test", "rm x", "sh -c 'rm'", "find . -exec rm {} \\;", "env -S x", "timeout", "xargs", "nice -n", "sh -c", "echo > $x", "trap", "X=1", "a\x00b"} {
 		f.Add(s)
 	}
-	p := policy.New(rules("allow shell(ls *)", "deny shell(rm *)", "deny write_file(.env)"), "deny", "/w")
+	for _, s := range spellings() {
+		f.Add(s.script)
+	}
+	for _, s := range usual() {
+		f.Add(s)
+	}
+	p := policy.New(rules("allow shell(ls *)", "allow shell(echo *)", "allow shell(sed *)", "allow shell(sort *)", "allow read_file", "deny shell(rm *)", "deny write_file(.env)"), "deny", "/w")
 	f.Fuzz(func(t *testing.T, script string) {
 		d := p.Judge(shell(script))
 		if d.Effect == policy.Unruled {
 			t.Errorf("%q is left undecided", script)
+		}
+		// How it is laid out changes nothing of what it may.
+		if again, ok := printed(script); ok && d.Effect == policy.Allow && p.Judge(shell(again)).Effect != policy.Allow {
+			t.Errorf("%q is allowed, and not as %q", script, again)
 		}
 		// Whatever a script does, something forbidden beside it stays forbidden.
 		if both := p.Judge(shell("rm x; true\n" + script)); both.Effect != policy.Deny && both.Effect != policy.Ask {

@@ -25,26 +25,28 @@ func protectedNames() []string {
 // Protected are the paths that are protected in every policy, for people.
 func Protected() []string { return protectedNames() }
 
-// A protection is one protected path made ready to be compared.
+// A protection is one protected path made ready to be compared: by its elements,
+// wherever they stand in a path, or by a glob. All of it is folded.
 type protection struct {
-	text  string // as rules have to spell it to allow it
-	match func(name string) bool
+	text     string // as rules have to spell it
+	elements []string
+	glob     func(name string) bool
 }
 
-// protections are the built-in ones and those of paths, which are globs as rules have
-// them: what one matches is protected with everything below it.
-func protections(paths []string) []protection {
+// protections are the built-in ones and those of globs, as rules have them: what one
+// matches is protected with everything below it.
+func protections(globs []string) []protection {
 	var all []protection
 	for _, name := range protectedNames() {
-		elements := strings.Split(fold(name), "/")
-		all = append(all, protection{fold(name), func(file string) bool { return passes(file, elements) }})
+		name = fold(name)
+		all = append(all, protection{text: name, elements: strings.Split(name, "/")})
 	}
-	for _, glob := range paths {
+	for _, glob := range globs {
 		glob = fold(strings.TrimSuffix(strings.TrimSuffix(glob, "/"), "/**"))
 		itself, below := pathPattern(glob), pathPattern(glob+"/**")
 		text := strings.TrimPrefix(strings.TrimPrefix(glob, "./"), "**/")
 		above, _, _ := strings.Cut(text, "*")
-		all = append(all, protection{text, func(file string) bool {
+		all = append(all, protection{text: text, glob: func(file string) bool {
 			return itself(file) || below(file) || strings.HasPrefix(above, file+"/")
 		}})
 	}
@@ -89,11 +91,17 @@ func fold(name string) string {
 	}, name))
 }
 
-// protected returns what protects a file, nil when nothing does.
+// protected returns what protects a file, nil when nothing does. Where the workspace
+// itself lies is no matter.
 func (p *Policy) protected(file string) *protection {
 	name, inside := p.resolve(file)
+	full := name
+	if inside {
+		full = p.absolute(name)
+	}
+	name, full = fold(name), fold(full)
 	for i, one := range p.protects {
-		if one.match(fold(name)) || inside && one.match(fold(p.absolute(name))) {
+		if one.glob == nil && passes(name, one.elements) || one.glob != nil && (one.glob(name) || one.glob(full)) {
 			return &p.protects[i]
 		}
 	}
@@ -129,16 +137,18 @@ func names(pattern string, found *protection) bool {
 // touches returns a word of a command that names something protected which the command
 // may write, "" when there is none.
 func (p *Policy) touches(c command, allowed func(*protection) bool) string {
-	if setsGit(c) {
-		if found := p.protected(".git/config"); found != nil && !allowed(found) {
-			return c.text()
-		}
+	if setsGit(c) && !allowed(&protection{text: "config"}) {
+		return ".git/config"
 	}
 	if onlyReads(c) {
 		return ""
 	}
-	for _, w := range c.words[min(1, len(c.words)):] {
-		for _, file := range filesIn(w.text) {
+	for _, w := range c.arguments() {
+		files := filesIn(w.text)
+		if c.program("") || c.inline() {
+			files = append(files, strings.FieldsFunc(w.text, func(r rune) bool { return strings.ContainsRune(" \t\n;,()|&<>\"'`", r) })...)
+		}
+		for _, file := range files {
 			found := p.protected(file)
 			if found != nil && !allowed(found) && !p.allowedByName(string(agents.ToolWriteFile), file, found) {
 				return file
@@ -168,7 +178,7 @@ func onlyReads(c command) bool {
 	switch c.name() {
 	case "cat", "head", "tail", "less", "more", "nl", "tac", "od", "xxd", "hexdump", "strings", "wc", "cut", "tr", "uniq", "column", "comm", "join", "paste",
 		"ls", "dir", "tree", "file", "stat", "du", "df", "readlink", "realpath", "basename", "dirname", "pwd", "which", "type",
-		"grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp", "md5sum", "sha1sum", "sha256sum", "jq", "echo", "printf", "test", "[":
+		"grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp", "man", "whatis", "md5sum", "sha1sum", "sha256sum", "jq", "echo", "printf", "test", "[":
 		return !c.escapes("")
 	case "find", "sort", "sed":
 		return !c.escapes("")

@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"mvdan.cc/sh/v3/syntax"
 
@@ -48,11 +49,14 @@ func (p *Policy) scan(src string, depth int) Decision {
 	if depth > maxNesting || len(src) > maxScript {
 		return p.opaque(src[:min(len(src), 200)], "which is too long or too deep to be followed")
 	}
+	if !legible(src) {
+		return p.opaque(src, "which has characters that shells do not agree on")
+	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(src), "")
 	if err != nil {
 		return p.opaque(src, "which cannot be read as a script")
 	}
-	s := scan{p: p, depth: depth, moved: movesAway(file, p)}
+	s := scan{p: p, depth: depth, moved: movesAway(file, p), set: assigned(file)}
 	syntax.Walk(file, s.node)
 	if !s.judged { // nothing in it does anything
 		return Decision{Effect: Allow, Why: "an empty script"}
@@ -99,7 +103,8 @@ func (p *Policy) runs(c command, whole Decision) Decision {
 type scan struct {
 	p      *Policy
 	depth  int
-	moved  bool // it changes its directory: relative paths are not known
+	moved  bool     // it changes its directory: relative paths are not known
+	set    []string // the variables that it sets
 	judged bool
 	d      Decision
 }
@@ -112,11 +117,14 @@ func (s *scan) add(d Decision) {
 }
 
 func (s *scan) node(n syntax.Node) bool {
+	if evaluates(n) {
+		s.add(s.p.opaque(source(n), "which may run a text that is quoted in it"))
+	}
 	switch n := n.(type) {
 	case *syntax.CallExpr:
 		s.call(n)
 	case *syntax.DeclClause: // export PATH=…, declare …
-		s.add(s.p.simple(command{words: []word{{source(n), true}}}))
+		s.add(s.p.simple(command{words: []word{{text: source(n), static: true}}}))
 	case *syntax.Redirect:
 		s.redirect(n)
 	}
@@ -125,7 +133,7 @@ func (s *scan) node(n syntax.Node) bool {
 
 // call judges a simple command, and what it runs if it is there to run another.
 func (s *scan) call(n *syntax.CallExpr) {
-	c := command{words: wordsOf(n.Args)}
+	c := command{words: wordsOf(n.Args, s.set)}
 	for _, a := range n.Assigns { // PATH=… before a command changes what it is
 		c.assigns = append(c.assigns, source(a))
 	}
@@ -139,21 +147,25 @@ func (s *scan) command(c command) {
 	}
 	w := unwrap(c)
 	whole := s.p.simple(c)
-	if w.kind == plain || w.kind == hidden || c.name() == "find" {
+	if w.kind == plain || w.kind == hidden || w.kind == unclear || c.name() == "find" {
 		whole = s.p.shielded(whole, c)
 	}
 	if w.kind == plain || whole.Effect == Deny && whole.Rule != nil {
 		s.add(whole)
 		return
 	}
-	inner := scan{p: s.p, depth: s.depth + 1, moved: s.moved}
+	inner := scan{p: s.p, depth: s.depth + 1, moved: s.moved, set: s.set}
 	switch {
-	case w.kind == hidden, inner.depth > maxNesting:
+	case w.kind == hidden:
 		inner.add(s.p.runs(c, whole))
+	case w.kind == unclear, inner.depth > maxNesting:
+		inner.add(s.p.opaque(c.text(), "which runs what cannot be told"))
 	case w.script != nil:
 		inner.add(s.p.nested(*w.script, inner.depth))
 	default:
-		inner.command(w.inner)
+		for _, one := range w.inner {
+			inner.command(one)
+		}
 	}
 	switch {
 	case w.kind == transparent && whole.Effect.weight() < Ask.weight(), w.kind == transparent && whole.Rule == nil:
@@ -202,10 +214,52 @@ func (p *Policy) simple(c command) Decision {
 		return slices.ContainsFunc(disguises, r.match)
 	})
 	d.Why = "shell " + text
-	if d.Effect.weight() < Ask.weight() && p.mayBeForbidden(c) {
+	if d.Effect.weight() < Ask.weight() && (p.mayBeForbidden(c) || p.mentions(c)) {
 		return Decision{Effect: Ask, Why: "shell " + text + ", which may come to something that a rule forbids"}
 	}
 	return d
+}
+
+// mentions reports whether the words of a command that a rule forbids stand among the
+// arguments of c, in their order: many programs run what they are given. To those that
+// read, and to subcommands of the same name, they are words as others.
+func (p *Policy) mentions(c command) bool {
+	rest := c.assigns
+	if !onlyReads(c) {
+		rest = append(slices.Clone(rest), texts(c.arguments())...)
+		if len(rest) > len(c.assigns) && slices.Contains(manifold(), c.name()) {
+			rest = slices.Delete(rest, len(c.assigns), len(c.assigns)+1)
+		}
+	}
+	if len(rest) == 0 {
+		return false
+	}
+	tokens := strings.FieldsFunc(strings.Join(rest, " "), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_-./", r)
+	})
+	return slices.ContainsFunc(p.rules, func(r rule) bool {
+		return about(r, "shell") && r.effect != Allow && r.match != nil && spoken(strings.Fields(r.Pattern), tokens)
+	})
+}
+
+// manifold are programs with subcommands, which may be called as other programs are.
+func manifold() []string {
+	return []string{"git", "docker", "podman", "kubectl", "npm", "pnpm", "yarn", "gh", "glab", "go", "cargo", "conda", "hg", "svn", "rclone", "apt", "apt-get", "brew", "pip", "make"}
+}
+
+// spoken reports whether the words of a pattern that are no wildcards stand among tokens
+// in their order, the first one as the name of a program.
+func spoken(pattern, tokens []string) bool {
+	wanted := slices.DeleteFunc(slices.Clone(pattern), func(s string) bool { return strings.Contains(s, "*") })
+	if len(wanted) == 0 || len(pattern) == 0 || pattern[0] != wanted[0] {
+		return false
+	}
+	for _, token := range tokens {
+		if len(wanted) > 0 && (token == wanted[0] || path.Base(token) == wanted[0] && len(wanted[0]) < len(token) && !strings.HasPrefix(token, "-")) {
+			wanted = wanted[1:]
+		}
+	}
+	return len(wanted) == 0
 }
 
 // shielded turns a decision that lets a command write what is protected into one that
@@ -228,7 +282,7 @@ func (p *Policy) shielded(d Decision, c command) Decision {
 // mayBeForbidden reports whether words that are not known before the script runs could
 // make of c what a rule about the shell forbids.
 func (p *Policy) mayBeForbidden(c command) bool {
-	if c.static() {
+	if c.known() {
 		return false
 	}
 	return slices.ContainsFunc(p.rules, func(r rule) bool {
@@ -243,7 +297,7 @@ func (p *Policy) mayBeForbidden(c command) bool {
 
 // neutral reports whether c does nothing that a rule could be about.
 func (p *Policy) neutral(c command) bool {
-	if len(c.assigns) > 0 || len(c.words) == 0 || !c.static() {
+	if len(c.assigns) > 0 || len(c.words) == 0 || !c.known() {
 		return false
 	}
 	switch c.words[0].text {
@@ -261,7 +315,7 @@ func (p *Policy) neutral(c command) bool {
 func movesAway(f *syntax.File, p *Policy) (moved bool) {
 	syntax.Walk(f, func(n syntax.Node) bool {
 		if c, ok := n.(*syntax.CallExpr); ok && len(c.Args) > 0 {
-			w := wordsOf(c.Args)
+			w := wordsOf(c.Args, nil)
 			stays := len(w) == 2 && w[1].static && (w[1].text == "." || w[1].text == p.dir)
 			moved = moved || slices.Contains([]string{"cd", "pushd", "popd"}, w[0].text) && !stays
 		}
