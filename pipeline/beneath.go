@@ -38,6 +38,7 @@ func (l *loader) addConfigured(name string) bool {
 		}
 		p := Profile{Name: name, Use: c.profiles[name].Use, Pos: c.profiles[name].Pos, File: c.file}
 		says := map[string]bool{}
+		p.from("use", c.origin("agents."+name+".use"))
 		l.adopt(&p, c, name, keys, says)
 		l.beneath(&p, says)
 		if l.plan.Agents == nil {
@@ -115,6 +116,13 @@ func (p *Profile) from(key, origin string) {
 		p.Origin = map[string]string{}
 	}
 	p.Origin[key] = origin
+}
+
+// notFrom takes that back.
+func (p *Profile) notFrom(key string) {
+	if delete(p.Origin, key); len(p.Origin) == 0 {
+		p.Origin = nil
+	}
 }
 
 // from notes where a key of the pipeline comes from.

@@ -238,7 +238,7 @@ func (l *loader) programKey(e entry) {
 		value = fmt.Sprint(l.boolean(e.val, what))
 	}
 	if l.config.owner == ProjectConfig {
-		l.failNode(e.at, "set it in your own configuration", "%s is not for a project to say", what)
+		l.failNode(e.at, "set it in your own: ~/.config/flow/config.yaml, or the file in FLOW_CONFIG", "%s is not for a project to say", what)
 	}
 	l.config.program[e.key] = value
 }

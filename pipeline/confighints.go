@@ -12,7 +12,7 @@ func foreignSetting(where, key string) string {
 	case inProfile + ".enabled", inProfile + ".disabled":
 		return "remove it: an agent that no step names is not started"
 	case inConfig + ".limits":
-		return "write `concurrency`, `budget` and `on-limit`, as in a pipeline"
+		return "write `concurrency`, `budget` and `on-limit`, as in a pipeline, and `timeout`"
 	case inConfig + ".policy", inConfig + ".rules":
 		return "write permissions: {rules: […]}"
 	case inConfig + ".default", inConfig + ".default-agent", inConfig + ".agent":

@@ -53,3 +53,46 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseConfig: any bytes are mistakes with places in the file, or a configuration under
+// which a pipeline is as valid as it was.
+func FuzzParseConfig(f *testing.F) {
+	names, err := filepath.Glob("testdata/configs/*.yaml")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range names {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(src)
+	}
+	f.Add([]byte("agents: {default: r, claude: {model: a, fallback: [codex, r], env: {A: b}}, r: {use: gemini, permissions: {default: deny}}}\npermissions: {rules: [{deny: shell}]}\nbudget: {usd: 1}\ntimeout: 1m"))
+	pipe := []byte("agents: {codex: {use: codex, fallback: gemini}, x: {use: claude, env: {A: '{{ .env.B }}'}}}\nenv: {B: c}\nsteps: {a: {agent: x, prompt: hi}, b: {agent: codex, prompt: hi}, c: {agent: gemini, prompt: hi}}")
+	f.Fuzz(func(t *testing.T, src []byte) {
+		o := transports()
+		c, _, err := pipeline.ParseConfig("c.yaml", src, pipeline.UserConfig, o)
+		if err != nil {
+			var errs pipeline.Errors
+			if !errors.As(err, &errs) || len(errs) == 0 {
+				t.Fatalf("not Errors: %v", err)
+			}
+			for _, e := range errs {
+				inside(t, e, src)
+			}
+			return
+		}
+		o.Configs = []*pipeline.Config{c}
+		plan, _, err := pipeline.Parse("p.yaml", pipe, o)
+		if err != nil {
+			t.Fatalf("the pipeline has mistakes: %v", err)
+		}
+		roundTrip(t, plan)
+		for _, s := range append(pipeline.Settings(plan, pipe, o), pipeline.Settings(pipeline.Configured(o), nil, o)...) {
+			if s.Origin == "" || s.Value == nil {
+				t.Errorf("%+v comes from nowhere", s)
+			}
+		}
+	})
+}

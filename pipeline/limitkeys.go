@@ -98,6 +98,10 @@ func (l *loader) dropCircles() {
 			continue
 		}
 		p.Fallback = slices.DeleteFunc(slices.Clone(p.Fallback), func(name string) bool { return name == f.to.name })
+		if len(p.Fallback) == 0 {
+			p.Fallback = nil
+			p.notFrom("fallback")
+		}
 		l.plan.Agents[f.from] = p
 	}
 }

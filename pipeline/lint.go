@@ -53,7 +53,11 @@ func (l *loader) lintLiterals() {
 			}
 			at += i + len(prefix)
 			if keyLen(src[at:]) >= minSecret {
-				l.warn(l.posAt(at-len(prefix)), "declare it in `secrets` and pass it by `env`", "this looks like a key (%s…)", prefix)
+				hint := "declare it in `secrets` and pass it by `env`"
+				if l.config != nil {
+					hint = "export it before flow is started: what stands here is kept with every run"
+				}
+				l.warn(l.posAt(at-len(prefix)), hint, "this looks like a key (%s…)", prefix)
 			}
 		}
 	}

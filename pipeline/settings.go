@@ -19,9 +19,9 @@ type Setting struct {
 	Private bool `json:"-"`
 }
 
-// Settings lists what holds for a plan that was made with o, of the keys that a
-// configuration can have, in the order of their tables. src is the pipeline's text, nil for
-// the plan of Configured.
+// Settings lists what holds for a plan that was made with o, and for agents that it does
+// without, of the keys that a configuration can have, in the order of their tables. src is
+// the pipeline's text, nil for the plan of Configured.
 func Settings(p *Plan, src []byte, o Options) []Setting {
 	s := settings{plan: p, places: map[string]Pos{}}
 	var root yaml.Node
@@ -31,8 +31,13 @@ func Settings(p *Plan, src []byte, o Options) []Setting {
 	if name, origin := o.DefaultAgent(); name != "" {
 		s.add("agents."+byDefault, name, origin)
 	}
-	for _, name := range slices.Sorted(maps.Keys(p.Agents)) {
-		s.agent(p.Agents[name])
+	agents := Configured(o).Agents // also those that the plan does without
+	if agents == nil {
+		agents = map[string]Profile{}
+	}
+	maps.Copy(agents, p.Agents)
+	for _, name := range slices.Sorted(maps.Keys(agents)) {
+		s.agent(agents[name])
 	}
 	if p.Permissions != nil {
 		s.permissions("", *p.Permissions, p.Origin)

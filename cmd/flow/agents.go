@@ -16,6 +16,7 @@ import (
 
 	"flow/agents"
 	"flow/agents/proc"
+	"flow/pipeline"
 )
 
 // probeTimeout bounds how long an agent may take to say its version.
@@ -69,6 +70,11 @@ func (a *app) agents(output string) error {
 }
 
 func (a *app) discover() (all []installed, machine proc.Machine, err error) {
+	own, err := a.below(pipeline.ProjectConfig) // a project does not say what is started to look at agents
+	if err != nil {
+		return nil, machine, err
+	}
+	configured := pipeline.Configured(own).Agents
 	supervisor := proc.New(proc.Options{})
 	defer func() { err = errors.Join(err, supervisor.Close()) }()
 	if machine, err = supervisor.Machine(); err != nil {
@@ -81,7 +87,7 @@ func (a *app) discover() (all []installed, machine proc.Machine, err error) {
 	defer os.RemoveAll(dir)
 	p := prober{app: a, supervisor: supervisor, dir: dir}
 	for _, adapter := range adapters() {
-		i, err := p.agent(adapter.Info())
+		i, err := p.agent(withCommand(adapter.Info(), configured[adapter.Info().Name].Command))
 		if err != nil {
 			return nil, machine, err
 		}
@@ -93,6 +99,19 @@ func (a *app) discover() (all []installed, machine proc.Machine, err error) {
 	}
 	slices.SortFunc(all, func(x, y installed) int { return strings.Compare(x.Name, y.Name) })
 	return all, machine, nil
+}
+
+// withCommand is what is known of an agent that is started by another command.
+func withCommand(info agents.Info, command []string) agents.Info {
+	if len(command) == 0 {
+		return info
+	}
+	info.Executable = command[0]
+	info.VersionArgs = slices.Concat(command[1:], info.VersionArgs)
+	if len(info.LoginArgs) > 0 {
+		info.LoginArgs = slices.Concat(command[1:], info.LoginArgs)
+	}
+	return info
 }
 
 type prober struct {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"flow/pipeline"
 )
@@ -94,37 +95,68 @@ func (a *app) projectConfig(pipelineFile string, o pipeline.Options) (*pipeline.
 	if !a.readsConfig() {
 		return nil, nil, nil
 	}
-	file, err := findProject(filepath.Dir(pipelineFile))
-	if file == "" || err != nil {
-		return nil, nil, err
+	file := findProject(filepath.Dir(pipelineFile))
+	if file == "" {
+		return nil, nil, nil
 	}
 	return pipeline.LoadConfig(file, pipeline.ProjectConfig, o)
 }
 
-// findProject looks for a project's configuration in a directory and those around it, up to
-// the top of its git repository. Without a repository only the directory itself counts: what
-// lies above may be anybody's. It returns "" if there is none.
-func findProject(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
+// findProject looks for a project's configuration in the directory of a pipeline and those
+// around it, up to the top of its git repository. Without a repository only the directory
+// itself counts: what lies above may be anybody's. So may what lies in a directory of another
+// user's, or one that everybody can write to, as /tmp is. It returns "" if there is none.
+func findProject(dir string) string {
+	if file := filepath.Join(dir, projectFile); exists(file) {
+		return file
+	}
+	inner, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		inner, err = filepath.Abs(inner)
+	}
 	if err != nil {
-		return "", err
+		return "" // there is no pipeline either, which is reported where it is read
 	}
-	found, own := "", exists(filepath.Join(dir, projectFile))
-	for up := abs; ; up = filepath.Dir(up) {
-		if found == "" && exists(filepath.Join(up, projectFile)) {
-			rel, err := filepath.Rel(abs, up)
-			if err != nil {
-				return "", err
-			}
-			found = filepath.Join(dir, rel, projectFile)
+	found := ""
+	for up := inner; sameOwner(inner, up); up = filepath.Dir(up) {
+		if file := filepath.Join(up, projectFile); found == "" && exists(file) {
+			found = file
 		}
-		switch {
-		case own, exists(filepath.Join(up, ".git")):
-			return found, nil
-		case up == filepath.Dir(up):
-			return "", nil
+		if exists(filepath.Join(up, ".git")) {
+			return shortPath(found, dir)
+		}
+		if up == filepath.Dir(up) {
+			break
 		}
 	}
+	return ""
+}
+
+// sameOwner reports whether up belongs to the owner of inner, a directory in it, alone.
+func sameOwner(inner, up string) bool {
+	a, err := os.Stat(inner)
+	b, other := os.Stat(up)
+	if err != nil || other != nil {
+		return false
+	}
+	x, isX := a.Sys().(*syscall.Stat_t)
+	y, isY := b.Sys().(*syscall.Stat_t)
+	return inner == up || isX && isY && x.Uid == y.Uid && b.Mode().Perm()&0o002 == 0
+}
+
+// shortPath is a path as messages have it: relative if the pipeline's directory is.
+func shortPath(file, dir string) string {
+	wd, err := os.Getwd()
+	if err == nil {
+		wd, err = filepath.EvalSymlinks(wd)
+	}
+	if file == "" || err != nil || filepath.IsAbs(dir) {
+		return file
+	}
+	if rel, err := filepath.Rel(wd, file); err == nil {
+		return rel
+	}
+	return file
 }
 
 // exists reports whether there is anything at path, be it a link that leads nowhere.
