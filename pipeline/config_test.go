@@ -89,10 +89,9 @@ func beneath(t *testing.T, user, project, src string) *pipeline.Plan {
 
 // A sampleSchema is what the schema says of a key's value, to make three of them.
 type sampleSchema struct {
-	Type  any
-	Enum  []string
-	Ref   string `json:"$ref"`
-	AnyOf []sampleSchema
+	Type  any            `json:"type"`
+	Enum  []string       `json:"enum"`
+	AnyOf []sampleSchema `json:"anyOf"`
 }
 
 // samples are three values of a profile's key, as YAML.
@@ -418,7 +417,7 @@ func TestConfigWarnsOfKeys(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	o := layers(t, `
-agents: {default: claude, claude: {model: opus, env: {A: secret}, max-cost-usd: 2}}
+agents: {default: claude, claude: {model: opus, env: {A: secret}, max-cost-usd: 2, sandbox: {mode: read-only, network: off}}}
 permissions: {default: ask, strict: true, rules: [{deny: shell}]}
 budget: {usd: 5}
 `, "agents: {claude: {effort: high}}\nconcurrency: {agents: {claude: 2}}")
@@ -439,11 +438,13 @@ steps: {a: {agent: p, prompt: hi}}
 	want := []string{
 		"agents.default claude user.yaml:2:10 false",
 		"agents.claude.model opus user.yaml:2:36 false",
+		"agents.claude.sandbox map[mode:read-only network:off] user.yaml:2:84 false",
 		"agents.claude.effort high project.yaml:1:19 false",
 		"agents.claude.max-cost-usd 2 user.yaml:2:67 false",
 		"agents.claude.env.A secret user.yaml:2:55 true",
 		"agents.p.use claude p.yaml:3:14 false",
 		"agents.p.model opus user.yaml:2:36 false",
+		"agents.p.sandbox map[mode:read-only network:off] user.yaml:2:84 false",
 		"agents.p.effort low p.yaml:3:27 false",
 		"agents.p.max-cost-usd 2 user.yaml:2:67 false",
 		"agents.p.env.A secret user.yaml:2:55 true",

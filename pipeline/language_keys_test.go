@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -39,6 +40,36 @@ func TestTablesAreDecoded(t *testing.T) {
 			if k.doc == "" || len(k.schema) == 0 {
 				t.Errorf("key %s has no text or no schema", k.name)
 			}
+		}
+	}
+}
+
+// Every key of a configuration is decoded, with what its schema says of it.
+func TestConfigTablesAreDecoded(t *testing.T) {
+	for where, table := range map[string][]key{"%s: ~": configTable(), "agents: {claude: {%s: ~}}": profileTable()} {
+		for _, k := range table {
+			src := fmt.Sprintf(where, k.name)
+			_, _, err := ParseConfig("c.yaml", []byte(src), UserConfig, testAgents())
+			if err == nil || strings.Contains(err.Error(), "unknown key `"+k.name+"`") {
+				t.Errorf("%s: %v", src, err)
+			}
+			if k.doc == "" || len(k.schema) == 0 {
+				t.Errorf("key %s has no text or no schema", k.name)
+			}
+		}
+	}
+}
+
+// flow config shows a key of a profile by the name that it has in the JSON of a plan.
+func TestProfileKeysHaveFields(t *testing.T) {
+	fields := map[string]bool{}
+	for f := range reflect.TypeFor[Profile]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		fields[name] = true
+	}
+	for _, name := range profileKeys() {
+		if !fields[fieldOf(name)] {
+			t.Errorf("a Profile has no field %s for the key %s", fieldOf(name), name)
 		}
 	}
 }

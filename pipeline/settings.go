@@ -73,6 +73,10 @@ func (s *settings) here(key string) string {
 // agent lists the keys of a profile that have a value.
 func (s *settings) agent(p Profile) {
 	values, _ := roundTrip(p).(map[string]any)
+	if o, ok := values["sandboxOptions"].(map[string]any); ok {
+		o["mode"] = p.Sandbox
+		values["sandbox"] = o
+	}
 	prefix := "agents." + p.Name + "."
 	for _, k := range profileTable() {
 		switch k.name {

@@ -101,7 +101,7 @@ func newCrashRun(t *testing.T, id string) crashRun {
 func (r crashRun) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("flow", args...)
 	cmd.Dir = r.dir
-	cmd.Env = append(os.Environ(), "FLOW_STATE_DIR="+r.state(), "HOME="+r.home(), "GORACE=atexit_sleep_ms=0", "GITHUB_TOKEN=a-token-of-the-tests",
+	cmd.Env = append(os.Environ(), "FLOW_STATE_DIR="+r.state(), "FLOW_CONFIG=none", "HOME="+r.home(), "GORACE=atexit_sleep_ms=0", "GITHUB_TOKEN=a-token-of-the-tests",
 		"GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@localhost", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@localhost", "GIT_CONFIG_GLOBAL=/dev/null", "GOFLAGS=-vet=off")
 	if cache, err := os.UserCacheDir(); err == nil {
 		cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+cache) // for the go command

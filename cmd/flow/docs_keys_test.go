@@ -31,23 +31,29 @@ type keySchema struct {
 // keysPage lists every key of the language from the schema that editors use.
 func keysPage(t *testing.T) string {
 	t.Helper()
-	text, err := pipeline.LanguageSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var root keySchema
-	if err := json.Unmarshal(text, &root); err != nil {
-		t.Fatal(err)
-	}
+	root := readKeys(t, pipeline.LanguageSchema)
 	var b strings.Builder
-	b.WriteString("# All keys\n\n" + generated + "\nWhat [the language](language.md) has, as `flow schema` prints it for editors. A template is text with `{{ … }}` in it.\n")
+	b.WriteString("# All keys\n\n" + generated + "\nWhat [the language](language.md) has, as `flow schema` prints it for editors, and at the end what [configurations](config.md) have. A template is text with `{{ … }}` in it.\n")
 	writeKeys(&b, "A pipeline", root)
 	for _, name := range slices.Sorted(maps.Keys(root.Defs)) {
 		if len(root.Defs[name].Properties) > 0 {
 			writeKeys(&b, "`"+name+"`", root.Defs[name])
 		}
 	}
+	writeKeys(&b, "A configuration", readKeys(t, pipeline.ConfigSchema))
 	return b.String()
+}
+
+func readKeys(t *testing.T, schema func() ([]byte, error)) (root keySchema) {
+	t.Helper()
+	text, err := schema()
+	if err == nil {
+		err = json.Unmarshal(text, &root)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
 }
 
 func writeKeys(b *strings.Builder, title string, s keySchema) {

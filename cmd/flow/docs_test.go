@@ -52,7 +52,9 @@ const generated = "<!-- generated: go test ./cmd/flow -run Docs -update -->\n"
 const commandsIntro = `# Commands
 
 ` + generated + `
-Standard output is data, standard error is progress and messages. Every command takes ` + "`--state-dir`" + ` and ` + "`--log-level`" + `.
+Standard output is data, standard error is progress and messages. Every command takes ` + "`--state-dir`" + `, ` + "`--log-level`" + `
+and ` + "`--no-config`" + `. A flag with a variable takes its value where the command line does not have it; ` + "`FLOW_CONFIG`" + ` names another [configuration](config.md)
+of the user, or is ` + "`none`" + `.
 RUN is a run's id, the beginning of one that no other shares, or ` + "`last`" + `.
 
 | exit status | means |
@@ -113,6 +115,9 @@ func writeFlags(b *strings.Builder, flags *pflag.FlagSet) {
 			first = false
 		}
 		name := "`--" + f.Name + "`"
+		if slices.Contains(flagVariables(), f.Name) {
+			name += ", `" + variableOf(f.Name) + "`"
+		}
 		if f.Shorthand != "" {
 			name = "`-" + f.Shorthand + "`, " + name
 		}

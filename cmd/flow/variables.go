@@ -12,7 +12,7 @@ import (
 // flagVariables are the flags that a variable can give a value, for every command that has
 // them: FLOW_QUIET for --quiet. A flag on the command line goes before it.
 func flagVariables() []string {
-	return []string{"state-dir", "log-level", "quiet", "no-input", "yes", "budget-usd", "budget-tokens"}
+	return []string{"state-dir", "log-level", "quiet", "no-input", "yes", "ask-timeout", "budget-usd", "budget-tokens"}
 }
 
 // variableOf is the name of the variable of a flag.
@@ -52,11 +52,14 @@ func setByVariable(f *pflag.Flag, value string) error {
 	if f.Value.Set(value) == nil {
 		return nil
 	}
-	hint := "give a number, as --" + f.Name + " takes it"
-	if f.Value.Type() == "bool" {
-		hint = "give true or false"
+	hint := "a number"
+	switch f.Value.Type() {
+	case "bool":
+		hint = "true or false"
+	case "duration":
+		hint = "a time such as 30m"
 	}
-	return usageError{fmt.Errorf("%s=%q is no value of --%s\nhint: %s", variableOf(f.Name), value, f.Name, hint)}
+	return usageError{fmt.Errorf("%s=%q is no value of --%s\nhint: give %s, or unset it", variableOf(f.Name), value, f.Name, hint)}
 }
 
 func (a *app) setByConfig(f *pflag.Flag) error {

@@ -34,7 +34,10 @@ func edit(t *testing.T, delay time.Duration) *editor {
 	fromServer, toEditor := io.Pipe()
 	e := &editor{t: t, diagnostics: make(chan publishParams, 100), ended: make(chan error, 1)}
 	go func() {
-		err := Serve(fromEditor, toEditor, Options{Check: check, Agents: []string{"claude", "codex", "gemini"}, Delay: delay})
+		err := Serve(fromEditor, toEditor, Options{
+			Check: check, Agents: []string{"claude", "codex", "gemini"}, Delay: delay,
+			Config: func(path string) bool { return strings.HasSuffix(path, ".flow.yaml") },
+		})
 		toEditor.Close()
 		e.ended <- err
 	}()
@@ -435,4 +438,21 @@ func FuzzPlace(f *testing.F) {
 			d.diagnostic(e, severityError)
 		}
 	})
+}
+
+// A configuration has keys of its own.
+func TestConfiguration(t *testing.T) {
+	const config = "file:///project/.flow.yaml"
+	e := edit(t, 0)
+	for marked, want := range map[string][2]string{ // what is offered, and what is not
+		"st▮\n": {"state-dir", "steps"}, "agents:\n  claude:\n    mo▮\n": {"model", "run"},
+	} {
+		text, at := cursor(t, marked)
+		e.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": config, "languageId": "yaml", "version": 1, "text": text}})
+		var items []completionItem
+		e.call("textDocument/completion", positionParams{document{URI: config}, at}, &items)
+		if got := labels(items); !slices.Contains(got, want[0]) || slices.Contains(got, want[1]) {
+			t.Errorf("%q offers %q, want %s and not %s", marked, got, want[0], want[1])
+		}
+	}
 }
