@@ -49,9 +49,9 @@ type preset struct {
 	resume      bool     // it can go on in a session
 	fork        bool     // it can branch one
 	cost        bool     // it says what a session costs
-	// hermetic is the environment in which it asks for every call and loads nothing of
-	// the repository. nil: which calls it asks for is its own affair.
-	hermetic func(agents.Request) []string
+	// asking completes a command so that it asks for every call. nil: which calls it asks
+	// for is its own affair.
+	asking func(agents.Request, *agents.Command)
 }
 
 func presets() []preset {
@@ -59,7 +59,7 @@ func presets() []preset {
 		{
 			name: "opencode", title: "OpenCode", executable: "opencode", args: []string{"acp"},
 			install: "npm install -g opencode-ai", login: "run `opencode auth login`",
-			resume: true, fork: true, cost: true, hermetic: openCode,
+			resume: true, fork: true, cost: true, asking: askingOpenCode,
 		},
 		{
 			name: "copilot", title: "Copilot CLI", executable: "copilot", args: []string{"--acp"},

@@ -1,7 +1,6 @@
 package acp
 
 import (
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -17,14 +16,14 @@ func (a Adapter) Command(r agents.Request) (agents.Command, error) {
 	if err := a.refuse(r); err != nil {
 		return agents.Command{}, err
 	}
-	env := []string{"NO_COLOR=1"}
-	if a.preset.hermetic != nil {
-		env = append(env, a.preset.hermetic(r)...)
-	}
-	return agents.Command{
-		Args: append(slices.Clone(a.preset.args), r.Args...), Env: env, Dir: r.Dir,
+	c := agents.Command{
+		Args: append(slices.Clone(a.preset.args), r.Args...), Env: []string{"NO_COLOR=1"}, Dir: r.Dir,
 		Stdin: prompt(r), Talks: true, Interrupt: "TERM",
-	}, nil
+	}
+	if a.preset.asking != nil {
+		a.preset.asking(r, &c)
+	}
+	return c, nil
 }
 
 // prompt is what the agent is told: the protocol has no place for a system prompt nor for
@@ -59,15 +58,4 @@ func (a Adapter) refuse(r agents.Request) error {
 		return no("the prompt is not valid UTF-8", "encode binary data, or put it into a file")
 	}
 	return nil
-}
-
-// openCode lets OpenCode ask for every call, whatever its own configuration says, so that
-// the policy decides. Hermetic, it reads no configuration of the repository.
-func openCode(r agents.Request) []string {
-	ask, _ := json.Marshal(map[string]string{"*": "ask"})
-	env := []string{"OPENCODE_PERMISSION=" + string(ask), "OPENCODE_DISABLE_AUTOUPDATE=true"}
-	if !r.Inherit {
-		env = append(env, "OPENCODE_DISABLE_PROJECT_CONFIG=true", "OPENCODE_DISABLE_SHARE=true", "OPENCODE_DISABLE_LSP_DOWNLOAD=true")
-	}
-	return env
 }

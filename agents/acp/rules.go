@@ -10,7 +10,7 @@ func (a Adapter) Enforces(agents.Request, *agents.Rule) bool { return true }
 // all; of others nobody knows what they ask for.
 func (a Adapter) Enforcement(r agents.Request) []agents.RuleEnforcement {
 	return agents.EnforcementBy(r, func(*agents.Rule) (agents.Enforcement, string) {
-		if a.preset.hermetic != nil {
+		if a.preset.asking != nil {
 			return agents.Enforced, ""
 		}
 		return agents.Detected, "which calls " + a.Info().Title + " asks for is its own affair"

@@ -1,6 +1,6 @@
 // Package gemini speaks for Gemini CLI (@google/gemini-cli, measured with 0.61.0)
-// in its headless mode: one process a turn, the prompt on standard input, JSON
-// Lines on standard output (-o stream-json).
+// in its headless mode (one process a turn, the prompt on standard input, JSON Lines on
+// standard output, -o stream-json) and over the Agent Client Protocol (--acp).
 //
 // Two habits of the CLI shape this package. Its exit status 0 proves nothing (a
 // SIGTERM in the middle of a turn, a cut output and an empty answer all end with
@@ -20,14 +20,17 @@ const DefaultModel = "gemini-2.5-pro"
 // Adapter is Gemini CLI as an agents.Adapter.
 type Adapter struct{}
 
-var _ agents.Adapter = Adapter{}
+var (
+	_ agents.Adapter     = Adapter{}
+	_ agents.Transporter = Adapter{}
+)
 
 // Info describes Gemini CLI.
 func (Adapter) Info() agents.Info {
 	return agents.Info{
 		Name:         Name,
 		Title:        "Gemini CLI",
-		Transports:   []string{"headless"},
+		Transports:   []string{headless, transport},
 		Executable:   "gemini",
 		Install:      "npm install -g @google/gemini-cli",
 		Login:        loginHint,
@@ -51,5 +54,8 @@ const loginHint = "set GEMINI_API_KEY; or GEMINI_DEFAULT_AUTH_TYPE=vertex-ai and
 
 // Dialog returns the protocol machine for the process that Command(r) starts.
 func (Adapter) Dialog(r agents.Request) agents.Dialog {
+	if talks(r) {
+		return newConversation(r)
+	}
 	return &dialog{dir: r.Dir, maxTurns: r.MaxTurns, ownHome: ownHome(r), calls: map[string]call{}}
 }

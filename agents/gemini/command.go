@@ -23,6 +23,9 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 			return agents.Command{}, err
 		}
 	}
+	if talks(r) {
+		return talkCommand(r)
+	}
 	mode, err := approvalMode(r)
 	if err != nil {
 		return agents.Command{}, err
@@ -40,8 +43,22 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	}, nil
 }
 
+// talkCommand says how to start the CLI for a conversation.
+func talkCommand(r agents.Request) (agents.Command, error) {
+	rules, err := talkPolicy(r)
+	if err != nil {
+		return agents.Command{}, err
+	}
+	return agents.Command{
+		Args: talkArgs(r, talkMode(r)), Env: env(r), Dir: r.Dir, Stdin: talkPrompt(r), Talks: true,
+		Files: files(r, rules), Prepare: preparation(r), Interrupt: "TERM",
+	}, nil
+}
+
 func checkSupport(r agents.Request) error {
 	switch {
+	case r.Transport != "" && r.Transport != headless && r.Transport != transport:
+		return refuse(fmt.Sprintf("Gemini CLI has no transport %q", r.Transport), "use headless or acp")
 	case r.Session.Mode == agents.SessionFork && !ownHome(r):
 		return refuse("a session of Gemini CLI can be forked only in a home of the run's own", "leave `inherit` out, or use claude or codex")
 	case r.Session.Mode == agents.SessionFork && r.Session.ID == "":
@@ -60,7 +77,7 @@ func checkPrompt(r agents.Request) error {
 	switch text := stdin(r); {
 	case strings.TrimSpace(r.Prompt) == "":
 		return refuse("the prompt is empty", "give the step a prompt")
-	case len(text) > maxPrompt:
+	case len(text) > maxPrompt && !talks(r):
 		return refuse(fmt.Sprintf("the prompt has %d bytes, but Gemini CLI reads only %d", len(text), maxPrompt),
 			"put the bulk into a file in the workspace and name it in the prompt")
 	case !utf8.ValidString(text):
@@ -110,6 +127,13 @@ func args(r agents.Request, mode string) []string {
 	case r.Session.ID != "":
 		a = append(a, "--session-id="+r.Session.ID)
 	}
+	a = append(a, confinement(r)...)
+	return append(append(a, "--model="+either(r.Model, DefaultModel)), r.Args...)
+}
+
+// confinement are the arguments that say what the CLI may load and where it may work.
+func confinement(r agents.Request) []string {
+	var a []string
 	if !r.Inherit {
 		if !untrusted(r) {
 			a = append(a, "--skip-trust")
@@ -119,7 +143,7 @@ func args(r agents.Request, mode string) []string {
 	for _, dir := range r.AddDirs {
 		a = append(a, "--include-directories="+dir)
 	}
-	return append(append(a, "--model="+either(r.Model, DefaultModel)), r.Args...)
+	return a
 }
 
 // untrusted reports whether the CLI works in a folder that it does not trust. It then

@@ -116,6 +116,11 @@ func policy(r agents.Request, mode string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return appendNative(b, r)
+}
+
+// appendNative adds the rules of the profile's lists of native tools.
+func appendNative(b []byte, r agents.Request) ([]byte, error) {
 	for _, pattern := range r.BlockedTools {
 		blocked, err := parseRule(pattern)
 		if err != nil {

@@ -60,10 +60,7 @@ func natives(tool string) []string {
 // denies nothing, and allows every call of its tool.
 func appendShared(b []byte, r agents.Request) ([]byte, error) {
 	if r.Closed() {
-		b = appendRule(b, rule{tool: "*"}, "deny", defaultPriority)
-		for _, name := range []string{"update_topic", "write_todos", "complete_task"} { // the agent's own affair
-			b = appendRule(b, rule{tool: name}, "allow", defaultPriority+1)
-		}
+		b = grantOwn(appendRule(b, rule{tool: "*"}, "deny", defaultPriority))
 	}
 	if r.RuleDefault == "allow" {
 		b = appendRule(b, rule{tool: "*"}, "allow", defaultPriority)
@@ -82,6 +79,14 @@ func appendShared(b []byte, r agents.Request) ([]byte, error) {
 		b = appendAll(b, rules, "allow", allowPriority)
 	}
 	return b, nil
+}
+
+// grantOwn allows what is the agent's own affair.
+func grantOwn(b []byte) []byte {
+	for _, name := range []string{"update_topic", "write_todos", "complete_task"} {
+		b = appendRule(b, rule{tool: name}, "allow", defaultPriority+1)
+	}
+	return b
 }
 
 func appendAll(b []byte, rules []rule, decision string, priority int) []byte {
@@ -156,6 +161,9 @@ func serverRule(pattern string) ([]rule, string) {
 
 // Enforces reports whether the CLI refuses a call that breaks rule and goes on.
 func (Adapter) Enforces(r agents.Request, rule *agents.Rule) bool {
+	if talks(r) {
+		return true
+	}
 	if rule == nil {
 		return r.Closed()
 	}
@@ -169,6 +177,9 @@ func (Adapter) Enforcement(r agents.Request) []agents.RuleEnforcement {
 }
 
 func enforcement(r agents.Request, rule *agents.Rule) (agents.Enforcement, string) {
+	if talks(r) {
+		return agents.Enforced, "" // it asks for every call
+	}
 	if rule == nil {
 		return defaultEnforcement(r)
 	}

@@ -15,7 +15,7 @@ func (c *Client) onTool(u *fastjson.Value) []agents.Event {
 	}
 	c.began = true
 	c.turn.text.cut()
-	if status := native.String(u, "status"); status == "in_progress" || status == "completed" {
+	if status := native.String(u, "status"); status == "completed" || status == "in_progress" && !c.info.earlyProgress {
 		k.ran = k.asked
 	}
 	switch k.status {
@@ -23,7 +23,7 @@ func (c *Client) onTool(u *fastjson.Value) []agents.Event {
 		return append(c.start(k), c.end(k)...)
 	case "in_progress":
 		events := c.start(k)
-		if c.info.earlyProgress && !k.asked {
+		if c.info.earlyProgress && k.verdict != agents.EffectAllow {
 			return events
 		}
 		return append(events, agents.Event{Body: agents.ToolProgress{ToolID: k.id, Output: k.text}})

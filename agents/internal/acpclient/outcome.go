@@ -37,13 +37,20 @@ func (c *Client) End(exit agents.Exit) agents.Outcome {
 		SessionID: c.session.id, Model: c.model, Version: c.info.version, Began: c.began,
 		Text: c.turn.text.String(), Usage: c.spent.usage, CostUSD: c.turnCost(),
 	}
-	for _, k := range c.judged {
-		if k.declined() && (k.ended || c.turn.ended) {
-			out.Denied = append(out.Denied, k.String())
-		}
-	}
+	out.Denied = c.denied()
 	out.Reason, out.Problem = c.verdict(exit)
 	return out
+}
+
+// denied are the calls that were refused.
+func (c *Client) denied() []string {
+	var all []string
+	for _, k := range c.judged {
+		if k.declined() && (k.ended || c.turn.ended) {
+			all = append(all, k.String())
+		}
+	}
+	return all
 }
 
 func (c *Client) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
@@ -74,6 +81,9 @@ func (c *Client) ofTurn(intent agents.Intent) (agents.Reason, *agents.Problem) {
 			return agents.Completed, nil
 		}
 		cause, message = agents.CauseIncomplete, "it ended the turn without an answer"
+		if denied := c.denied(); len(denied) > 0 {
+			cause, message = agents.CausePermission, message+", for it was refused "+strings.Join(denied, ", ")
+		}
 	case "cancelled":
 		if intent == agents.IntentDone {
 			intent = agents.IntentNone
@@ -210,6 +220,8 @@ func (c *Client) hint(cause agents.Cause) string {
 		return "begin a new session"
 	case agents.CauseIncomplete, agents.CauseCrash:
 		return "try again; its standard error may say more"
+	case agents.CausePermission:
+		return "allow it under `permissions`, or tell the agent in its prompt to do without"
 	case agents.CauseConfig:
 		return "check the profile's command and arguments: it must speak ACP on its standard input and output"
 	default:

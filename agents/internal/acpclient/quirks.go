@@ -13,7 +13,7 @@ func (i *agentInfo) quirks() {
 		// A call's id is the name of its tool, "__" and more; nothing else names the tool.
 		i.toolInIDs = true
 	case "OpenCode": // 1.18.33
-		// It says that a call is in progress before it asks for it.
+		// It says that a call is in progress before it asks for it, and while it waits.
 		i.earlyProgress = true
 	}
 }

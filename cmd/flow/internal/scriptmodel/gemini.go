@@ -40,12 +40,13 @@ func (g gemini) request(_ http.Header, body []byte) (Request, error) {
 	if err := json.Unmarshal(body, &in); err != nil {
 		return Request{}, err
 	}
-	r := Request{API: Gemini, Model: g.model, stream: g.stream, Side: !g.stream}
+	r := Request{API: Gemini, Model: g.model, stream: g.stream}
 	for _, t := range in.Tools {
 		for _, f := range t.FunctionDeclarations {
 			r.Tools = append(r.Tools, f.Name)
 		}
 	}
+	r.Side = !g.stream || len(r.Tools) == 0
 	for _, c := range in.Contents {
 		for _, p := range c.Parts {
 			if i, ok := p.item(c.Role); ok {
