@@ -46,6 +46,7 @@ type preset struct {
 	install     string
 	login       string
 	keys        []string // environment variables that log it in
+	keeps       []string // what it writes besides its work, as agents.Command.Writable has it
 	resume      bool     // it can go on in a session
 	fork        bool     // it can branch one
 	cost        bool     // it says what a session costs
@@ -59,30 +60,33 @@ func presets() []preset {
 		{
 			name: "opencode", title: "OpenCode", executable: "opencode", args: []string{"acp"},
 			install: "npm install -g opencode-ai", login: "run `opencode auth login`",
+			keeps:  []string{"~/.local/share/opencode/", "~/.local/state/opencode/", "~/.cache/opencode/", "~/.config/opencode/"},
 			resume: true, fork: true, cost: true, asking: askingOpenCode,
 		},
 		{
 			name: "copilot", title: "Copilot CLI", executable: "copilot", args: []string{"--acp"},
 			install: "npm install -g @github/copilot", login: "run `copilot login`, or set COPILOT_GITHUB_TOKEN",
-			keys: []string{"COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"}, resume: true,
+			keys: []string{"COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"}, keeps: []string{"~/.copilot/"}, resume: true,
 		},
 		{
 			name: "qwen", title: "Qwen Code", executable: "qwen", args: []string{"--acp"},
 			install: "npm install -g @qwen-code/qwen-code", login: "run `qwen`, or set OPENAI_API_KEY",
-			keys: []string{"OPENAI_API_KEY"}, resume: true,
+			keys: []string{"OPENAI_API_KEY"}, keeps: []string{"~/.qwen/"}, resume: true,
 		},
 		{
 			name: "goose", title: "Goose", executable: "goose", args: []string{"acp"},
-			install: "see https://block.github.io/goose for how to install it", login: "run `goose configure`", resume: true,
+			install: "see https://block.github.io/goose for how to install it", login: "run `goose configure`",
+			keeps: []string{"~/.config/goose/", "~/.local/share/goose/", "~/.local/state/goose/"}, resume: true,
 		},
 		{
 			name: "kimi", title: "Kimi CLI", executable: "kimi", args: []string{"acp"},
-			install: "uv tool install kimi-cli", login: "run `kimi` and type /setup", resume: true,
+			install: "uv tool install kimi-cli", login: "run `kimi` and type /setup",
+			keeps: []string{"~/.kimi/"}, resume: true,
 		},
 		{
 			name: "cursor", title: "Cursor CLI", executable: "cursor-agent", args: []string{"acp"},
 			install: "see https://cursor.com/cli for how to install it", login: "run `cursor-agent login`, or set CURSOR_API_KEY",
-			keys: []string{"CURSOR_API_KEY"}, resume: true,
+			keys: []string{"CURSOR_API_KEY"}, keeps: []string{"~/.cursor/", "~/.config/cursor/"}, resume: true,
 		},
 	}
 }
@@ -109,7 +113,7 @@ func (a Adapter) Info() agents.Info {
 				agents.ApprovalPlan, agents.ApprovalDeny, agents.ApprovalAsk, agents.ApprovalAskDangerous,
 				agents.ApprovalAutoEdit, agents.ApprovalAutoAll,
 			},
-			Sandbox: []agents.SandboxMode{agents.SandboxOff},
+			Sandbox: []agents.SandboxMode{agents.SandboxOff, agents.SandboxReadOnly, agents.SandboxWorkspaceWrite},
 		},
 	}
 }

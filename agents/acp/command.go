@@ -18,7 +18,7 @@ func (a Adapter) Command(r agents.Request) (agents.Command, error) {
 	}
 	c := agents.Command{
 		Args: append(slices.Clone(a.preset.args), r.Args...), Env: []string{"NO_COLOR=1"}, Dir: r.Dir,
-		Stdin: prompt(r), Talks: true, Interrupt: "TERM",
+		Stdin: prompt(r), Talks: true, Interrupt: "TERM", Writable: slices.Clone(a.preset.keeps),
 	}
 	if a.preset.asking != nil {
 		a.preset.asking(r, &c)
@@ -48,6 +48,10 @@ func (a Adapter) refuse(r agents.Request) error {
 		return no("ACP has no limit of model turns", "give the step a `timeout`, or use claude or gemini")
 	case r.MaxCostUSD > 0:
 		return no("ACP has no limit of money", "leave it out, or use claude")
+	case r.Network == agents.NetworkOff:
+		return no(info.Title+" needs the network for its model, and cannot withhold it from its tools", "leave `network` out, or use claude or codex")
+	case !r.Confined && r.Sandbox != "" && r.Sandbox != agents.SandboxOff:
+		return no(info.Title+" has no sandbox of its own, and this machine cannot put it into one", "leave `sandbox` out, or use codex")
 	case r.Session.Mode == agents.SessionFork && !info.Capabilities.Fork:
 		return no(info.Title+" cannot branch a session", "continue it, or use claude, codex, gemini or opencode")
 	case !filepath.IsAbs(r.Dir):

@@ -84,8 +84,8 @@ func talkPolicy(r agents.Request) ([]byte, error) {
 		b = appendRule(b, rule{tool: "*"}, "ask_user", defaultPriority)
 		b = grantOwn(b)
 	}
-	if r.Sandbox != "" {
-		for _, name := range forbidden(r.Sandbox) {
+	if r.Sandbox != "" || r.Network == agents.NetworkOff {
+		for _, name := range bounds(r) {
 			b = appendRule(b, rule{tool: name}, "deny", sandboxPriority)
 		}
 	}

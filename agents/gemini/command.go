@@ -51,7 +51,7 @@ func talkCommand(r agents.Request) (agents.Command, error) {
 	}
 	return agents.Command{
 		Args: talkArgs(r, talkMode(r)), Env: env(r), Dir: r.Dir, Stdin: talkPrompt(r), Talks: true,
-		Files: files(r, rules), Prepare: preparation(r), Interrupt: "TERM",
+		Files: files(r, rules), Prepare: preparation(r), Interrupt: "TERM", Writable: writable(r),
 	}, nil
 }
 
