@@ -54,6 +54,8 @@ type Request struct {
 	Dir     string  `json:"dir"`             // absolute working directory
 	// Transport names the protocol, one of Info.Transports; "" is the first of them.
 	Transport string `json:"transport,omitempty"`
+	// Key names the one of Info.KeyVariables that is set for the agent, "" for none.
+	Key string `json:"key,omitempty"`
 
 	Schema json.RawMessage `json:"schema,omitempty"` // JSON Schema of the answer, or nil
 

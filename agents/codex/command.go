@@ -11,9 +11,8 @@ import (
 // schemaFile is the name, in Request.Scratch, of the schema given to codex.
 const schemaFile = "output-schema.json"
 
-// Command returns the arguments of one `codex exec --json` turn; the prompt goes to
-// standard input, which must be closed after it. What codex cannot honour is
-// refused with a *agents.Problem of CauseConfig.
+// execCommand returns the arguments of one `codex exec --json` turn; the prompt goes to
+// standard input, which must be closed after it.
 //
 // A turn is hermetic unless Request.Inherit: without the user's config.toml (and so
 // without a model provider or MCP server of their own), execpolicy rules, hooks, the
@@ -24,13 +23,9 @@ const schemaFile = "output-schema.json"
 // Reasoning summaries stay off, which is codex's own default: accounts whose
 // organisation is not verified get an error for asking. Request.Args with
 // `-c model_reasoning_summary=auto` turns them on.
-func (Adapter) Command(r agents.Request) (agents.Command, error) {
-	c := agents.Command{Dir: r.Dir, Stdin: r.Prompt, Interrupt: "INT", Leaves: mountPoints()}
-	native := len(r.Schema) > 0 && strict(r.Schema)
-	if !native {
-		c.Stdin = agents.WithSchema(r.Prompt, r.Schema)
-	}
-	stdin, skills := unskilled(c.Stdin)
+func execCommand(r agents.Request) (agents.Command, error) {
+	c := agents.Command{Dir: r.Dir, Interrupt: "INT", Leaves: mountPoints()}
+	stdin, skills := unskilled(withSchema(r))
 	c.Stdin = stdin
 	if err := refuse(r, c.Stdin); err != nil {
 		return agents.Command{}, err
@@ -44,7 +39,7 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	if skills != "" {
 		c.Args = append(c.Args, "-c", "skills.config="+skills)
 	}
-	if native {
+	if strict(r.Schema) {
 		file := filepath.Join(r.Scratch, schemaFile)
 		c.Files = []agents.File{{Path: file, Data: r.Schema}}
 		c.Args = append(c.Args, "--output-schema", file)
@@ -86,29 +81,54 @@ func bounds(r agents.Request) []string {
 	}
 }
 
-// settings are the configuration overrides. `-c` and not `--disable`: a name that
-// the installed version does not know is then a warning, not an error.
+// settings are the flags and configuration overrides of a turn by exec.
 func settings(r agents.Request) []string {
-	var args []string
-	set := func(key, value string) { args = append(args, "-c", key+"="+value) }
-
-	set("analytics.enabled", "false")                     // waits 5 s at exit when there is no network
-	set("features.unbounded_connection_retries", "false") // waits for a network for ever
-	for _, feature := range []string{"apps", "plugins", "remote_plugin"} {
-		set("features."+feature, "false") // calls home at every start
-	}
-	set("shell_environment_policy.ignore_default_excludes", "false") // keeps API keys from commands
+	args := common()
 	if !r.Inherit {
-		args = append(args, "--ignore-user-config", "--ignore-rules")
-		set("project_doc_max_bytes", "0") // AGENTS.md
-		set("features.hooks", "false")
-		set("skills.include_instructions", "false")
+		args = append(append(args, "--ignore-user-config", "--ignore-rules"), unshared()...)
 	}
+	args = append(args, toolsOff(r)...)
 	if r.Effort != "" {
-		set("model_reasoning_effort", tomlString(r.Effort))
+		args = append(args, "-c", "model_reasoning_effort="+tomlString(r.Effort))
 	}
 	if r.SystemPrompt != "" {
-		set("developer_instructions", tomlString(r.SystemPrompt))
+		args = append(args, "-c", "developer_instructions="+tomlString(r.SystemPrompt))
+	}
+	return args
+}
+
+// common are the configuration overrides of every turn. `-c` and not `--disable`: a name
+// that the installed version does not know is then a warning, not an error.
+func common() []string {
+	return overrides(
+		"analytics.enabled=false",                     // waits 5 s at exit when there is no network
+		"features.unbounded_connection_retries=false", // waits for a network for ever
+		"features.apps=false",                         // calls home at every start, as the next two do
+		"features.plugins=false",
+		"features.remote_plugin=false",
+		"shell_environment_policy.ignore_default_excludes=false", // keeps API keys from commands
+	)
+}
+
+// unshared are the overrides of a turn that is to see nothing of the user's and the
+// project's own.
+func unshared() []string {
+	return overrides("project_doc_max_bytes=0" /* AGENTS.md */, "features.hooks=false", "skills.include_instructions=false")
+}
+
+// toolsOff turns off the tools that codex asks nobody about and that the rules allow no
+// call of.
+func toolsOff(r agents.Request) []string {
+	if !r.Ruled() || !without(r, agents.ToolWebSearch) {
+		return nil
+	}
+	return overrides(`web_search="disabled"`)
+}
+
+func overrides(settings ...string) []string {
+	args := make([]string, 0, 2*len(settings))
+	for _, s := range settings {
+		args = append(args, "-c", s)
 	}
 	return args
 }

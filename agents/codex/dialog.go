@@ -61,7 +61,7 @@ func (d *dialog) threadStarted(v *fastjson.Value) []agents.Event {
 	}
 	d.thread = id
 	events := bodies(agents.SessionStarted{Cwd: d.request.Dir})
-	if p := d.strayed(); p != nil { // said at once, not after a turn on the wrong thread
+	if p := strayed(d.request.Session, d.thread); p != nil { // said at once, not after a turn on the wrong thread
 		events = append(events, bodies(agents.Error{Message: p.Message, Cause: p.Cause})...)
 	}
 	return events
@@ -99,16 +99,17 @@ func readUsage(v *fastjson.Value) *agents.Usage {
 	return &u
 }
 
-// turnUsage is what this turn alone used: codex prints the total of the thread, and
-// a fork's begins at its parent's. A total below what was already spent is of a
-// count that began anew, and counts whole: too little would break a budget.
-func (d *dialog) turnUsage() *agents.Usage {
-	spent := d.request.Session.Spent
-	if d.total == nil || spent == nil || d.request.Session.Mode == agents.SessionNew || d.strayed() != nil ||
-		d.total.TotalTokens < spent.TotalTokens {
-		return d.total
+func (d *dialog) turnUsage() *agents.Usage { return spent(d.total, d.request.Session, d.thread) }
+
+// spent is what a turn alone used when the thread has used total: codex prints the total
+// of the thread, and a fork's begins at its parent's. A total below what was already
+// spent is of a count that began anew, and counts whole: too little would break a budget.
+func spent(total *agents.Usage, s agents.Session, thread string) *agents.Usage {
+	if total == nil || s.Spent == nil || s.Mode == agents.SessionNew || strayed(s, thread) != nil ||
+		total.TotalTokens < s.Spent.TotalTokens {
+		return total
 	}
-	used := d.total.Sub(*spent)
+	used := total.Sub(*s.Spent)
 	return &used
 }
 

@@ -28,7 +28,7 @@ func (d *dialog) End(exit agents.Exit) agents.Outcome {
 }
 
 func (d *dialog) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
-	stray := d.strayed()
+	stray := strayed(d.request.Session, d.thread)
 	done := d.end == "turn.completed"
 	clean := exit.Err == nil && exit.Signal == "" && exit.Code == 0
 	switch {
@@ -39,13 +39,17 @@ func (d *dialog) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
 		p.Hint = Adapter{}.Info().Install
 		return agents.Failed, p
 	case exit.Intent != agents.IntentNone:
-		return d.stopped(exit.Intent)
+		return stopped(exit.Intent, d.amid())
 	case stray != nil:
 		return agents.Failed, stray
 	case d.end == "turn.failed":
 		return agents.Failed, failed(d.failure)
 	case exit.Signal != "":
-		return d.killed(exit.Signal)
+		after := d.amid()
+		if d.end != "" {
+			after += ", after the turn was completed"
+		}
+		return killed(exit.Signal, after)
 	case done && !clean:
 		return agents.Failed, problem(agents.CauseProtocol,
 			fmt.Sprintf("codex said the turn was completed, but exited with status %d", exit.Code))
@@ -58,28 +62,27 @@ func (d *dialog) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
 
 // strayed says that codex works on another thread than it was asked to. It begins a
 // new one, and exits with 0, when it cannot find the one to resume.
-func (d *dialog) strayed() *agents.Problem {
-	s := d.request.Session
+func strayed(s agents.Session, thread string) *agents.Problem {
 	switch {
-	case d.thread == "":
+	case thread == "":
 		return nil
-	case s.Mode == agents.SessionResume && !strings.EqualFold(d.thread, s.ID):
+	case s.Mode == agents.SessionResume && !strings.EqualFold(thread, s.ID):
 		return problem(agents.CauseSessionNotFound,
-			fmt.Sprintf("codex started a new thread, %s, instead of resuming %s", d.thread, s.ID))
-	case s.Mode == agents.SessionFork && strings.EqualFold(d.thread, s.Parent):
-		return problem(agents.CauseProtocol, fmt.Sprintf("codex went on in thread %s instead of forking it", d.thread))
+			fmt.Sprintf("codex started a new thread, %s, instead of resuming %s", thread, s.ID))
+	case s.Mode == agents.SessionFork && strings.EqualFold(thread, s.Parent):
+		return problem(agents.CauseProtocol, fmt.Sprintf("codex went on in thread %s instead of forking it", thread))
 	default:
 		return nil
 	}
 }
 
-// stopped is the end of a turn that flow ended.
-func (d *dialog) stopped(why agents.Intent) (agents.Reason, *agents.Problem) {
+// stopped is the end of a turn that flow ended. amid says what codex was in the midst of.
+func stopped(why agents.Intent, amid string) (agents.Reason, *agents.Problem) {
 	switch why {
 	case agents.IntentTimeout:
-		return agents.TimedOut, problem(agents.CauseTimeout, "timed out"+d.amid())
+		return agents.TimedOut, problem(agents.CauseTimeout, "timed out"+amid)
 	case agents.IntentIdle:
-		return agents.TimedOut, problem(agents.CauseTimeout, "no event within the idle timeout"+d.amid())
+		return agents.TimedOut, problem(agents.CauseTimeout, "no event within the idle timeout"+amid)
 	case agents.IntentPolicy:
 		return agents.Failed, problem(agents.CausePermission, "stopped: a tool call broke the policy")
 	default:
@@ -88,11 +91,8 @@ func (d *dialog) stopped(why agents.Intent) (agents.Reason, *agents.Problem) {
 }
 
 // killed is the end of a turn that someone else ended.
-func (d *dialog) killed(signal string) (agents.Reason, *agents.Problem) {
-	message := "killed by SIG" + signal + d.amid()
-	if d.end != "" {
-		message += ", after the turn was completed"
-	}
+func killed(signal, amid string) (agents.Reason, *agents.Problem) {
+	message := "killed by SIG" + signal + amid
 	switch signal {
 	case "INT", "TERM", "HUP":
 		return agents.Cancelled, problem(agents.CauseCancelled, message)
@@ -101,12 +101,14 @@ func (d *dialog) killed(signal string) (agents.Reason, *agents.Problem) {
 	}
 }
 
+func (d *dialog) amid() string { return amid(d.trouble) }
+
 // amid names the trouble that codex was in at the end, if any.
-func (d *dialog) amid() string {
-	if d.trouble == "" {
+func amid(trouble string) string {
+	if trouble == "" {
 		return ""
 	}
-	return " amid: " + clip(d.trouble, maxMessage)
+	return " amid: " + clip(trouble, maxMessage)
 }
 
 // failed is a turn that codex itself declared failed.

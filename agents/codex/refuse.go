@@ -37,9 +37,9 @@ func refuseLimits(r agents.Request) error {
 	return nil
 }
 
-// refuseModes keeps to what `codex exec` really does: its approval policy is always
+// refuseModes keeps to what codex really does. The approval policy of exec is always
 // "never", so that nothing is asked and what would need a person is refused, while
-// edits within the sandbox's bounds pass.
+// edits within the sandbox's bounds pass. App-server asks.
 func refuseModes(r agents.Request) error {
 	mode := sandbox(r)
 	switch mode {
@@ -62,9 +62,11 @@ func refuseModes(r agents.Request) error {
 				"add `sandbox: off`, or leave `approval` out: edits within the sandbox pass unasked")
 		}
 	case agents.ApprovalPlan:
-		return agents.Unsupported(name, "codex exec has no plan mode", "use `sandbox: read-only`")
+		return agents.Unsupported(name, "codex has no plan mode", "use `sandbox: read-only`")
 	case agents.ApprovalAsk, agents.ApprovalAskDangerous:
-		return agents.Unsupported(name, "codex exec never asks", "leave `approval` out: what the sandbox does not allow is refused")
+		if r.Transport != transportServer {
+			return agents.Unsupported(name, "codex exec never asks", "use `transport: app-server`, or leave `approval` out: what the sandbox does not allow is refused")
+		}
 	default:
 		return agents.Unsupported(name, fmt.Sprintf("codex has no approval mode %q", r.Approval), "use deny, auto-edit or auto-all")
 	}
