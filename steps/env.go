@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"flow/agents"
 	"flow/pipeline"
 )
 
@@ -75,6 +76,16 @@ func (x *Executor) variables(f *frame, vars []pipeline.Var, data pipeline.Data) 
 		}
 	}
 	return declared, visible, first
+}
+
+// setKey is the first of an agent's key variables that env sets, "" for none.
+func setKey(info agents.Info, env []string) string {
+	for _, name := range info.KeyVariables {
+		if slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") && v != name+"=" }) {
+			return name
+		}
+	}
+	return ""
 }
 
 // home is the user's home directory, "" when the environment does not say.

@@ -70,7 +70,7 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	if l.guard.broken != nil {
 		a.notice(noticePolicy, out.Problem.Message)
 	}
-	if exit.Intent != agents.IntentNone || exit.Signal != "" {
+	if exit.Intent != agents.IntentNone || exit.Signal != "" || cmd.Talks { // flow ends every agent that talks
 		launch.sweep()
 	}
 	a.result.Leftovers = append(a.result.Leftovers, res.Leftovers...)
@@ -158,6 +158,7 @@ func (a *attempt) request(session agents.Session, prompt string) agents.Request 
 	req.Dir, req.Schema, req.Scratch = a.dir, a.step.Output, a.path("d")
 	req.Home = filepath.Join(a.x.Store.Dir(), "agents", a.profile().Use)
 	req.Session, req.Prompt = session, prompt
+	req.Key = setKey(a.adapter().Info(), a.env)
 	if req.Ruled() {
 		req.Protected = append(req.Protected, a.x.pipelineFiles(a.frame.plan, a.workspace())...)
 	}

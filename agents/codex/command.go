@@ -71,14 +71,20 @@ func bounds(r agents.Request) []string {
 		return []string{"-s", "read-only"} // reads anywhere, so further directories need no flag
 	default:
 		args := []string{"-s", "workspace-write"}
-		if r.Network != "" {
-			args = append(args, "-c", fmt.Sprintf("sandbox_workspace_write.network_access=%t", r.Network == agents.NetworkOn))
-		}
+		args = append(args, network(r)...)
 		for _, dir := range r.AddDirs {
 			args = append(args, "--add-dir", dir)
 		}
 		return args
 	}
+}
+
+// network is the override of what workspace-write lets reach the network, if it is said.
+func network(r agents.Request) []string {
+	if r.Network == "" {
+		return nil
+	}
+	return overrides(fmt.Sprintf("sandbox_workspace_write.network_access=%t", r.Network == agents.NetworkOn))
 }
 
 // settings are the flags and configuration overrides of a turn by exec.

@@ -75,13 +75,11 @@ func (c *Conversation) asked(method string, id json.RawMessage, v *fastjson.Valu
 	})
 }
 
-// heldBack declines what a yes would let out of the sandbox: nobody is asked.
+// heldBack declines what a yes would let out of the sandbox: nobody is asked. The end of
+// the call tells that it was declined.
 func (c *Conversation) heldBack(a *approval) []agents.Event {
 	c.rpc.reply(a.id, a.answer(agents.Verdict{Effect: agents.EffectDeny}))
-	return bodies(agents.PermissionDecided{
-		RequestID: string(a.id), ToolID: a.tool, Decision: agents.EffectDeny, By: "agent",
-		Message: "held back by the sandbox: " + a.beyond,
-	})
+	return bodies(agents.Error{Message: "held back by the sandbox: " + a.what() + ": " + a.beyond, Cause: agents.CausePermission})
 }
 
 // aboutCommand reads the request to run a command.
@@ -94,7 +92,9 @@ func (c *Conversation) aboutCommand(a *approval, params *fastjson.Value) {
 	switch {
 	case host != "":
 		a.call = call{name: agents.ToolWebFetch, native: "network", target: host, risk: agents.RiskHigh, arguments: pick(params, "command", "networkApprovalContext")}
-		a.beyond = "the sandbox has no network"
+		if c.request.Network != agents.NetworkOn {
+			a.beyond = "the sandbox has no network"
+		}
 	case present(params, "additionalPermissions"):
 		a.beyond = "it asks for rights that the sandbox does not give"
 	}

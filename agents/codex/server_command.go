@@ -74,8 +74,11 @@ func serverSettings(r agents.Request) []string {
 	switch {
 	case asks(r):
 		args = append(args, asking(r)...)
-	case len(r.AddDirs) > 0:
-		args = append(args, overrides("sandbox_workspace_write.writable_roots="+tomlStrings(r.AddDirs))...)
+	case sandbox(r) == agents.SandboxWorkspaceWrite:
+		args = append(args, network(r)...)
+		if len(r.AddDirs) > 0 {
+			args = append(args, overrides("sandbox_workspace_write.writable_roots="+tomlStrings(r.AddDirs))...)
+		}
 	}
 	return args
 }
@@ -95,7 +98,8 @@ func asking(r agents.Request) []string {
 	}
 	if profiled(r) {
 		args = append(args, overrides("default_permissions="+tomlString(profileName),
-			"permissions."+profileName+".filesystem="+profile(r))...)
+			"permissions."+profileName+".filesystem="+profile(r),
+			fmt.Sprintf("permissions.%s.network.enabled=%t", profileName, r.Network == agents.NetworkOn))...)
 	}
 	return args
 }

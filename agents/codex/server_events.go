@@ -30,7 +30,7 @@ func (c *Conversation) told(method string, v *fastjson.Value) []agents.Event {
 	case "serverRequest/resolved":
 		return c.resolved(string(native.Raw(params, "requestId")))
 	case "turn/plan/updated":
-		return bodies(plan(params))
+		return bodies(planned(params))
 	case "mcpServer/startupStatus/updated":
 		return startup(params)
 	default:
@@ -231,7 +231,7 @@ func (c *Conversation) troubled(params *fastjson.Value) []agents.Event {
 	return bodies(r)
 }
 
-func plan(params *fastjson.Value) agents.TodoList {
+func planned(params *fastjson.Value) agents.TodoList {
 	var list agents.TodoList
 	for _, step := range params.GetArray("plan") {
 		status := native.String(step, "status")
