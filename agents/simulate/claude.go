@@ -22,10 +22,15 @@ type claude struct {
 	*turn
 	args     claudeArgs
 	began    time.Time
-	turns    int      // what num_turns counts
-	messages int      // of the model, for their ids
-	denials  []object // permission_denials
-	pending  string   // id of the tool call that is under way
+	turns    int         // what num_turns counts
+	messages int         // of the model, for their ids
+	results  int         // printed so far
+	denials  []object    // permission_denials
+	pending  string      // id of the tool call that is under way
+	consent  object      // who allowed it; nil is the CLI's configuration
+	credited bool        // a message of the turn has named what it answers
+	aborted  bool        // the turn was interrupted
+	talk     *claudeTalk // nil unless the client speaks stream-json too
 }
 
 // runClaude is the process of Claude Code.
@@ -37,6 +42,9 @@ func runClaude(p *process) (int, error) {
 	if args.has("--version") {
 		_, err := fmt.Fprintf(p.stdout, "%s (Claude Code)\n", claudeVersion)
 		return 0, err
+	}
+	if args.last("--input-format") == "stream-json" {
+		return talkClaude(p, args)
 	}
 	prompt, err := claudePrompt(p, args)
 	if err != nil {
@@ -186,14 +194,19 @@ func (c *claude) localCommand(name string) (int, error) {
 // open prints system/init.
 func (c *claude) open() {
 	c.turns = 1
-	c.send(object{
+	line := object{
 		"type": "system", "subtype": "init", "session_id": c.session.ID, "uuid": uuid.NewString(),
 		"cwd": c.dir, "original_cwd": c.dir, "model": c.session.Model, "permissionMode": c.args.mode,
 		"tools": c.tools(), "mcp_servers": []any{}, "slash_commands": []any{}, "agents": []any{}, "skills": []any{},
 		"plugins": []any{}, "capabilities": []any{}, "apiKeySource": "none", "claude_code_version": claudeVersion,
 		"output_style": "default", "additional_directories": append([]string{}, c.args.values["--add-dir"]...), "fast_mode_state": "off",
 		"view_mode": "default",
-	})
+	}
+	if uuids := c.talk.uuids(); len(uuids) > 0 {
+		line["user_message_uuids"] = uuids
+	}
+	c.send(line)
+	c.talk.replay()
 }
 
 func (c *claude) say(text string) { c.message(object{"type": "text", "text": text}) }

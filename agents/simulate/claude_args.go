@@ -85,8 +85,8 @@ func parseClaude(p *process) (claudeArgs, error) {
 }
 
 func (a *claudeArgs) checkFormat(*process) error {
-	if a.last("--output-format") != "stream-json" || a.last("--input-format") == "stream-json" {
-		return quit(1, "flow simulate: claude speaks --output-format stream-json with the prompt as text on standard input")
+	if a.last("--output-format") != "stream-json" {
+		return quit(1, "flow simulate: claude speaks --output-format stream-json")
 	}
 	if !a.has("--verbose") {
 		return quit(1, "Error: When using --print, --output-format=stream-json requires --verbose")
@@ -185,11 +185,16 @@ func (a *claudeArgs) readSchema() error {
 // model is the full name of the model asked for.
 func (a *claudeArgs) model(resumed string) string {
 	m := a.last("--model")
+	if m == "" && resumed != "" {
+		return resumed
+	}
+	return claudeModel(m)
+}
+
+// claudeModel is the full name behind an alias.
+func claudeModel(m string) string {
 	switch m {
-	case "":
-		if resumed != "" {
-			return resumed
-		}
+	case "", "default":
 		return "claude-opus-5-5"
 	case "opus", "sonnet", "haiku":
 		return fmt.Sprintf("claude-%s-5-5", m)

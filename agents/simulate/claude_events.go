@@ -84,10 +84,15 @@ func wireUsage(output int) object {
 func (c *claude) assistant(block object) {
 	m := c.wire([]any{block}, nil)
 	m["context_management"] = nil
-	c.send(c.envelope(object{
+	line := c.envelope(object{
 		"type": "assistant", "message": m, "parent_tool_use_id": nil, "timestamp": timestamp(),
 		"request_id": fmt.Sprintf("req_simulated%03d", c.messages),
-	}))
+	})
+	if !c.credited { // only the first message of a turn says what it answers
+		c.credit(line)
+	}
+	c.credited = true
+	c.send(line)
 }
 
 // emptied is a block as a stream begins it.
@@ -146,7 +151,11 @@ func (c *claude) toolResult(r toolResult) {
 		r.detail = "Error: " + r.content
 	}
 	if r.meta == nil {
-		r.meta = object{"permission_decision": object{"decision": "accept", "source": "config", "reason_type": "mode"}}
+		decision := object{"decision": "accept", "source": "config", "reason_type": "mode"}
+		if c.consent != nil {
+			decision = c.consent
+		}
+		r.meta = object{"permission_decision": decision}
 	}
 	more := object{"tool_use_result": r.detail}
 	if len(r.meta) > 0 {
@@ -159,14 +168,24 @@ func (c *claude) toolResult(r toolResult) {
 // resultOf is the last line, as far as all ends share it.
 func (c *claude) resultOf(subtype string) object {
 	elapsed := time.Since(c.began).Milliseconds()
-	return c.envelope(object{
+	c.results++
+	line := c.envelope(object{
 		"type": "result", "subtype": subtype, "is_error": true, "duration_ms": elapsed, "duration_api_ms": elapsed,
 		"num_turns": c.turns, "stop_reason": "end_turn", "terminal_reason": "completed",
 		"total_cost_usd": claudeCost(c.session.Usage), "usage": claudeUsage(c.spent),
 		"modelUsage": c.modelUsage(c.session.Usage), "model_usage_since_last_result": c.modelUsage(c.spent),
 		"permission_denials": c.deniedCalls(), "fast_mode_state": "off", "safety_stops": 0, "queued_turn_count": 0,
-		"result_index": 0,
+		"result_index": c.results - 1,
 	})
+	c.credit(line)
+	return line
+}
+
+// credit names the user's messages that a line is about, as far as they have names.
+func (c *claude) credit(line object) {
+	if uuids := c.talk.uuids(); len(uuids) > 0 {
+		line["user_message_uuid"], line["user_message_uuids"] = uuids[0], uuids
+	}
 }
 
 func (c *claude) deniedCalls() []object {

@@ -207,22 +207,23 @@ func (c *claude) limited(cause agents.Cause) int {
 	return 1
 }
 
-// interrupt ends a turn that a signal stopped.
+// interrupt ends a turn that a signal or the client stopped.
 func (c *claude) interrupt(cause error) int {
-	s, ok := errors.AsType[signalled](cause)
-	if !ok {
-		return 0 // standard output is closed: the CLI takes no notice
-	}
-	if s.signal != syscall.SIGINT {
+	s, _ := errors.AsType[signalled](cause)
+	switch {
+	case errors.Is(cause, errClosed):
+		return 0 // the CLI takes no notice
+	case s.signal != 0 && s.signal != syscall.SIGINT:
 		return 128 + int(s.signal)
 	}
 	c.reopen()
+	c.aborted = true
 	reason, text := "aborted_streaming", "[Request interrupted by user]"
 	stop := any(nil)
 	if c.pending != "" {
 		reason, text, stop = "aborted_tools", "[Request interrupted by user for tool use]", "tool_use"
-		c.toolResult(toolResult{
-			id: c.pending, failed: true, detail: "User rejected tool use",
+		c.settle(toolResult{
+			failed: true, detail: "User rejected tool use",
 			content: "The user doesn't want to proceed with this tool use. The tool use was rejected.",
 			meta:    object{"non_execution_kind": "user-rejected"},
 		})
@@ -232,5 +233,8 @@ func (c *claude) interrupt(cause error) int {
 	r["num_turns"], r["terminal_reason"], r["stop_reason"] = c.turns+1, reason, stop
 	r["errors"] = []string{"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason=" + strings.ReplaceAll(fmt.Sprint(stop), "<nil>", "null")}
 	c.send(r)
-	return 0
+	if s.signal == syscall.SIGINT {
+		return 0
+	}
+	return 1
 }

@@ -25,6 +25,9 @@ func (c *claude) claudeCall(x call) (name string, input object) {
 // tools are the names that init grants.
 func (c *claude) tools() []string {
 	out := claudeTools()
+	if c.interactive() {
+		out = append(out, askUser, "EnterPlanMode", "ExitPlanMode")
+	}
 	switch {
 	case c.args.has("--bare"):
 		out = []string{"Bash", "Edit", "Read"}
@@ -49,6 +52,11 @@ func (c *claude) tools() []string {
 	return out
 }
 
+// interactive reports whether the client can be asked.
+func (c *claude) interactive() bool {
+	return c.talk != nil && c.args.last("--permission-prompt-tool") == "stdio"
+}
+
 // claudeRules cuts lists of tool patterns at the commas and spaces outside
 // parentheses: `Bash(git log *),Edit` are two.
 func claudeRules(values []string) []string {
@@ -64,58 +72,80 @@ func claudeRules(values []string) []string {
 	})
 }
 
-// forbids says what the permission rules have against a call.
-func (c *claude) forbids(x call) string {
+// A ruling is what Claude's own flags say of a call.
+type ruling struct {
+	why    string // it is not to be made; "" lets it pass
+	asks   bool   // or rather, the user is to be asked
+	absent bool   // there is no such tool
+	firm   bool   // whatever a hook says
+}
+
+// rule judges a call by the flags.
+func (c *claude) rule(x call) ruling {
 	name, _ := c.claudeCall(x)
 	switch {
 	case !slices.Contains(c.tools(), name):
-		return fmt.Sprintf("<tool_use_error>Error: No such tool available: %s. %s is disabled for this session, in subagents as well as here.</tool_use_error>", name, name)
+		return ruling{absent: true, firm: true, why: fmt.Sprintf("No such tool available: %s. %s is disabled for this session, in subagents as well as here.", name, name)}
 	case c.ruled("--disallowedTools", name, x):
-		return fmt.Sprintf("Permission to use %s with command %s has been denied.", name, x.command)
+		return ruling{firm: true, why: fmt.Sprintf("Permission to use %s with command %s has been denied.", name, x.command)}
 	case x.command != "":
-		return c.forbidsCommand(name, x)
+		return c.ruleCommand(name, x)
 	}
-	return c.forbidsEdit(name, x)
+	return c.ruleEdit(name, x)
 }
 
-func (c *claude) forbidsEdit(name string, x call) string {
+func (c *claude) ruleEdit(name string, x call) ruling {
 	path := c.abs(x.path)
 	dirs := append([]string{c.dir}, c.args.values["--add-dir"]...)
 	rel, _ := filepath.Rel(c.dir, path)
 	sensitive := slices.Contains([]string{".git", ".claude", ".mcp.json"}, strings.Split(rel, "/")[0])
 	switch {
 	case c.args.mode == "bypassPermissions":
-		return ""
+		return ruling{}
 	case c.args.mode == "plan":
-		return fmt.Sprintf("Claude requested permissions to write to %s, but plan mode is active.", path)
+		return ruling{why: fmt.Sprintf("Claude requested permissions to write to %s, but plan mode is active.", path)}
 	case sensitive:
-		return fmt.Sprintf("Claude requested permissions to edit %s which is a sensitive file.", path)
+		return ruling{asks: c.args.mode != "dontAsk", why: fmt.Sprintf("Claude requested permissions to edit %s which is a sensitive file.", path)}
 	case c.ruled("--allowedTools", name, x):
-		return ""
+		return ruling{}
 	case c.args.mode == "dontAsk":
-		return fmt.Sprintf("Permission to use %s has been denied because Claude Code is running in don't ask mode.", name)
+		return dontAsk(name)
 	case slices.Contains([]string{"acceptEdits", "auto"}, c.args.mode) && within(path, dirs...):
-		return ""
+		return ruling{}
 	}
-	return fmt.Sprintf("Claude requested permissions to write to %s, but you haven't granted it yet.", path)
+	return ruling{asks: true, why: fmt.Sprintf("Claude requested permissions to write to %s, but you haven't granted it yet.", path)}
 }
 
-func (c *claude) forbidsCommand(name string, x call) string {
+func dontAsk(name string) ruling {
+	return ruling{why: fmt.Sprintf("Permission to use %s has been denied because Claude Code is running in don't ask mode.", name)}
+}
+
+func (c *claude) ruleCommand(name string, x call) ruling {
 	switch {
 	case slices.Contains([]string{"bypassPermissions", "auto"}, c.args.mode), c.ruled("--allowedTools", name, x):
-		return ""
+		return ruling{}
 	case c.args.mode == "dontAsk":
-		return fmt.Sprintf("Permission to use %s has been denied because Claude Code is running in don't ask mode.", name)
+		return dontAsk(name)
 	}
-	harmless := []string{"cat", "echo", "grep", "head", "ls", "pwd", "tail", "wc"}
+	harmless := readers()
 	if c.args.mode == "acceptEdits" {
 		harmless = append(harmless, "cp", "mkdir", "mv", "touch")
 	}
-	words := strings.Fields(x.command)
-	if len(words) > 0 && slices.Contains(harmless, words[0]) && !strings.ContainsAny(x.command, "<>|&;`$\n") {
-		return ""
+	if simpleCommand(x.command, harmless) {
+		return ruling{}
 	}
-	return "This command requires approval"
+	return ruling{asks: true, why: "This command requires approval"}
+}
+
+// readers are commands that change nothing.
+func readers() []string {
+	return []string{"cat", "echo", "grep", "head", "ls", "pwd", "tail", "wc"}
+}
+
+// simpleCommand reports whether a command is one of those named and nothing more.
+func simpleCommand(command string, names []string) bool {
+	words := strings.Fields(command)
+	return len(words) > 0 && slices.Contains(names, words[0]) && !strings.ContainsAny(command, "<>|&;`$\n")
 }
 
 // ruled reports whether a rule of the option names the tool, or the tool with a
@@ -155,21 +185,47 @@ func (c *claude) pathRule(pattern, path string) bool {
 	return err == nil && ok
 }
 
-// refuse prints a call and its denial, which does not stop the turn.
-func (c *claude) refuse(x call, why string) {
-	name, input := c.claudeCall(x)
-	id := c.use(name, input)
+// begin prints a call and, if it is denied, the denial, which does not stop the turn.
+func (c *claude) begin(x call) (call, bool) {
+	c.pending = c.use(c.claudeCall(x))
 	c.turns++
-	if plain, ok := strings.CutPrefix(why, "<tool_use_error>"); ok {
-		plain = strings.TrimSuffix(plain, "</tool_use_error>")
-		c.toolResult(toolResult{id: id, content: why, detail: plain, failed: true, meta: object{}})
+	r := c.rule(x)
+	if c.talk != nil && !r.absent {
+		return c.talk.permit(x)
+	}
+	if r.why == "" {
+		return x, true
+	}
+	c.refuse(x, r)
+	return x, false
+}
+
+// refuse prints a denial by the flags.
+func (c *claude) refuse(x call, r ruling) {
+	if r.absent {
+		wrapped := "<tool_use_error>Error: " + r.why + "</tool_use_error>"
+		c.settle(toolResult{content: wrapped, detail: "Error: " + r.why, failed: true, meta: object{}})
 		return
 	}
-	c.system("permission_denied", object{"tool_name": name, "tool_use_id": id, "message": why})
-	c.denials = append(c.denials, object{"tool_name": name, "tool_use_id": id, "tool_input": input})
-	c.toolResult(toolResult{id: id, content: why, failed: true, meta: object{
+	name, _ := c.claudeCall(x)
+	c.system("permission_denied", object{"tool_name": name, "tool_use_id": c.pending, "message": r.why})
+	c.denied(x)
+	c.settle(toolResult{content: r.why, failed: true, meta: object{
 		"non_execution_kind": "user-rejected", "permission_decision": object{"decision": "reject", "source": "config"},
 	}})
+}
+
+// denied keeps a call for permission_denials.
+func (c *claude) denied(x call) {
+	name, input := c.claudeCall(x)
+	c.denials = append(c.denials, object{"tool_name": name, "tool_use_id": c.pending, "tool_input": input})
+}
+
+// settle prints the result of the call under way.
+func (c *claude) settle(r toolResult) {
+	r.id = c.pending
+	c.toolResult(r)
+	c.pending, c.consent = "", nil
 }
 
 // use prints a tool call and returns its id.
@@ -179,15 +235,11 @@ func (c *claude) use(name string, input object) string {
 	return id
 }
 
-func (c *claude) begin(x call) {
-	c.pending = c.use(c.claudeCall(x))
-	c.turns++
-}
-
 func (c *claude) end(x call, r result) {
-	out := c.outcome(x, r)
-	out.id, c.pending = c.pending, ""
-	c.toolResult(out)
+	c.settle(c.outcome(x, r))
+	if c.talk != nil {
+		c.talk.fold()
+	}
 }
 
 // outcome words what a tool did.

@@ -266,31 +266,36 @@ func (c *codex) forbids(x call) string {
 	return ""
 }
 
-// refuse shows a refused command as one that failed. A refused patch shows on
+// begin tells of a call. A refused command shows as one that failed, a refused patch on
 // standard error only.
-func (c *codex) refuse(x call, why string) {
-	if x.command == "" {
+func (c *codex) begin(x call) (call, bool) {
+	why := c.forbids(x)
+	if why != "" && x.command == "" {
 		c.complain("%s ERROR codex_core::tools::router: error=%s", timestamp(), why)
-		return
+		return x, false
 	}
-	c.begin(x)
-	c.end(x, result{output: why, status: 1})
+	c.pending = c.item(x)
+	c.send(object{"type": "item.started", "item": c.pending})
+	if why != "" {
+		c.end(x, result{output: why, status: 1})
+	}
+	return x, why == ""
 }
 
-func (c *codex) begin(x call) {
+// item is a call as it begins.
+func (c *codex) item(x call) object {
 	item := object{"id": c.itemID(), "status": "in_progress"}
 	if x.command != "" {
 		item["type"], item["command"] = "command_execution", "/bin/bash -lc "+shellQuote(x.command)
 		item["aggregated_output"], item["exit_code"] = "", nil
-	} else {
-		kind := "add"
-		if x.exists {
-			kind = "update"
-		}
-		item["type"], item["changes"] = "file_change", []object{{"path": x.target, "kind": kind}}
+		return item
 	}
-	c.pending = item
-	c.send(object{"type": "item.started", "item": item})
+	kind := "add"
+	if x.exists {
+		kind = "update"
+	}
+	item["type"], item["changes"] = "file_change", []object{{"path": x.target, "kind": kind}}
+	return item
 }
 
 func (c *codex) end(x call, r result) {

@@ -274,9 +274,16 @@ func (g *gemini) included() []string {
 	return out
 }
 
-func (g *gemini) refuse(x call, why string) {
-	name, _ := geminiCall(x)
-	g.begin(x)
+// begin tells of a call and, if it is refused, why.
+func (g *gemini) begin(x call) (call, bool) {
+	name, parameters := geminiCall(x)
+	g.calls++
+	g.pending = fmt.Sprintf("%s__%s_%d_0", name, name, time.Now().UnixMilli())
+	g.line("tool_use", object{"tool_name": name, "tool_id": g.pending, "parameters": parameters})
+	why := g.forbids(x)
+	if why == "" {
+		return x, true
+	}
 	kind := "tool_not_registered"
 	switch {
 	case strings.HasPrefix(why, geminiDenied):
@@ -286,13 +293,7 @@ func (g *gemini) refuse(x call, why string) {
 	}
 	g.complain("Error executing tool %s: %s", name, why)
 	g.toolResult("error", object{"output": why, "error": object{"type": kind, "message": why}})
-}
-
-func (g *gemini) begin(x call) {
-	name, parameters := geminiCall(x)
-	g.calls++
-	g.pending = fmt.Sprintf("%s__%s_%d_0", name, name, time.Now().UnixMilli())
-	g.line("tool_use", object{"tool_name": name, "tool_id": g.pending, "parameters": parameters})
+	return x, false
 }
 
 // end reports success whatever the exit status of a command: so does the real one.

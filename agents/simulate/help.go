@@ -28,14 +28,25 @@ follows it. FLOW_SIMULATE_CLAUDE, _CODEX and _GEMINI go before it, each for that
   delay=DURATION        pause that long before every line
   orphan[=DURATION]     leave a process behind that lives that long (1m)
 
-fail, crash, exit, silent, rubbish, stall, orphan and badschema may end in @N, and
+  asks                  ask for leave to make each call, although the flags would not have it
+  question              ask the user to choose one of two
+  unknown-request       send a request of a kind that nobody knows
+  duplicate-id          send every request twice, with the same id
+  id0                   give every request the id 0
+  withdraw              take every request back before it is answered
+  die-asking            die by a signal while a request waits for its answer
+  late-update           say something after the end of the turn
+
+The items from asks to die-asking are for the protocols in which an agent asks its client.
+They, fail, crash, exit, silent, rubbish, stall, orphan and badschema may end in @N, and
 then hold for the first N turns of the session only, or in @N:KEY, and then hold for
 the first N processes that have an item with that key. badschema=N is badschema@N.
 no@N holds for the first N turns of the session too, and no@N:KEY for the first N sessions
 in the same directory that answer with a boolean: a turn that was interrupted and goes on
 in its session gives the answer that it would have given.
 
-Tools obey the flags of the real CLI: a turn that may not write does not write. There
+Where the agent asks its client, a call is made only once it is allowed, and with the
+input that the answer gives it. Tools obey the flags of the real CLI: a turn that may not write does not write. There
 is no sandbox to hold a command, so a read-only Codex turn runs none.
 Codex has no budget and no turn limit to fail by, and Gemini no budget. Gemini
 reports max_output as a success with a shortened answer, as the real one does.

@@ -46,24 +46,11 @@ func watch() (context.Context, func()) {
 	}
 }
 
-// pause waits, and not longer than until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
 // dieBy ends the process by a signal it does not handle.
 func dieBy(s syscall.Signal) int {
 	signal.Reset(s)
 	_ = syscall.Kill(os.Getpid(), s)
-	pause(context.Background(), time.Minute) // the signal is on its way
+	<-time.After(time.Minute) // the signal is on its way
 	return 128 + int(s)
 }
 

@@ -29,6 +29,9 @@ type script struct {
 	stall, orphan                                      time.Duration
 	failing, crashing, exiting, silent, rubbish, wrong when
 	stalling, orphaning, refusing                      when
+
+	asking, questioning, inventing, repeating, zero when // see oddities
+	dying, withdrawing, belated                     when
 }
 
 // when says in which turns an item holds.
@@ -41,7 +44,7 @@ type when struct {
 // itemStart matches the beginning of an item. Names that take a value are matched
 // whether known or not, so that a misspelt one is reported and not swallowed by the
 // value before it.
-const itemStart = `^\s*(?:[a-z]+=|(?:text|json|badschema|ids|big|tokens|edit|run|fail|crash|exit|silent|rubbish|stall|delay|orphan|no)(?:@[0-9]|\s*(?:[;,]|$)))`
+const itemStart = `^\s*(?:[a-z]+=|(?:text|json|badschema|ids|big|tokens|edit|run|fail|crash|exit|silent|rubbish|stall|delay|orphan|no|asks|question|unknown-request|duplicate-id|id0|die-asking|withdraw|late-update)(?:@[0-9]|\s*(?:[;,]|$)))`
 
 // parseScript reads the items of FLOW_SIMULATE.
 func parseScript(s string) (script, error) {
@@ -154,9 +157,34 @@ func (s *script) addMishap(name, value string, at when) (err error) {
 			s.orphan, err = time.ParseDuration(value)
 		}
 	default:
-		return fmt.Errorf("no such item; the items are:\n%s", Help)
+		return s.addOddity(name, at)
 	}
 	return err
+}
+
+// addOddity adds an item that tries the client of a two-way agent.
+func (s *script) addOddity(name string, at when) error {
+	switch name {
+	case "asks":
+		s.asking = at
+	case "question":
+		s.questioning = at
+	case "unknown-request":
+		s.inventing = at
+	case "duplicate-id":
+		s.repeating = at
+	case "id0":
+		s.zero = at
+	case "die-asking":
+		s.dying = at
+	case "withdraw":
+		s.withdrawing = at
+	case "late-update":
+		s.belated = at
+	default:
+		return fmt.Errorf("no such item; the items are:\n%s", Help)
+	}
+	return nil
 }
 
 // parseWhen reads N or N:KEY.

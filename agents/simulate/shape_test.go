@@ -28,6 +28,14 @@ func kind(line map[string]any) string {
 			out += fmt.Sprint("/", x["type"])
 		}
 	}
+	if line["isReplay"] == true {
+		out += "/replay"
+	}
+	for _, inner := range []string{"request", "response"} {
+		if x, ok := line[inner].(map[string]any); ok {
+			out += fmt.Sprint("/", x["subtype"])
+		}
+	}
 	return out
 }
 
@@ -95,7 +103,16 @@ func read() map[string]map[string][]string {
 			"result/success":   append(claudeResult, ".result", ".api_error_status"),
 			"assistant":        {".message.id", ".message.content[].type", ".message.model", ".session_id", ".parent_tool_use_id"},
 			"user":             {".message.content[].type", ".session_id"},
-			"rate_limit_event": {".rate_limit_info.status", ".rate_limit_info.resetsAt"},
+			"user/replay":      {".message.content", ".session_id"},
+			"control_request/can_use_tool": {
+				".request_id", ".request.tool_name", ".request.display_name", ".request.input", ".request.tool_use_id",
+			},
+			"control_request/hook_callback": {".request_id", ".request.callback_id", ".request.input", ".request.tool_use_id"},
+			"control_cancel_request":        {".request_id"},
+			"control_response/success":      {".response.request_id", ".response.response"},
+			"control_response/error":        {".response.request_id", ".response.error", ".response.error_code"},
+			"command_lifecycle":             {".command_uuid", ".state", ".session_id"},
+			"rate_limit_event":              {".rate_limit_info.status", ".rate_limit_info.resetsAt"},
 		},
 		Codex: {
 			"thread.started":                   {".thread_id"},

@@ -18,29 +18,58 @@ type stream struct {
 	pace time.Duration // before every line
 	ctx  context.Context
 	err  error // why nothing is written any more
+	*ear       // nil unless the agent hears while it works
 }
 
 // send writes one line of JSON.
 func (s *stream) send(v any) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
+	line, err := encode(v)
+	if err != nil {
 		s.err = err
 		return
 	}
-	s.write(b.Bytes())
+	s.write(line)
+}
+
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return b.Bytes(), err
+}
+
+// put writes one line of JSON at once, also for a turn that is interrupted.
+func (s *stream) put(v any) {
+	line, err := encode(v)
+	if err == nil {
+		_, err = s.w.Write(line)
+	}
+	if err != nil && s.err == nil {
+		s.err = errClosed
+	}
 }
 
 // write writes bytes as they are.
 func (s *stream) write(line []byte) {
-	pause(s.ctx, s.pace)
+	s.pause(s.pace)
 	if s.interrupted() != nil {
 		return
 	}
 	if _, err := s.w.Write(line); err != nil {
 		s.err = errClosed
 	}
+}
+
+// pause waits, and not longer than until the turn is interrupted.
+func (s *stream) pause(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	over := make(chan struct{})
+	timer := time.AfterFunc(d, func() { close(over) })
+	defer timer.Stop()
+	s.attend(s.ctx, over)
 }
 
 // interrupted says why the turn cannot go on, or nil.

@@ -103,19 +103,43 @@ func (t *turn) await(cmd *exec.Cmd) (finished bool, err error) {
 		failure = cmd.Wait()
 		close(ended)
 	}()
-	select {
-	case <-ended:
+	t.attend(t.ctx, ended)
+	one := running{pid: cmd.Process.Pid, ended: ended}
+	switch {
+	case !one.alive():
 		if _, ok := errors.AsType[*exec.ExitError](failure); ok {
 			return true, nil
 		}
 		return failure == nil, failure
-	case <-t.ctx.Done():
-	}
-	if !t.survives {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		<-ended
+	case t.survives:
+		t.left = append(t.left, one)
+	default:
+		one.kill()
 	}
 	return false, nil
+}
+
+// A running command is one that outlives the turn that made it.
+type running struct {
+	pid   int
+	ended <-chan struct{}
+}
+
+func (r running) alive() bool {
+	select {
+	case <-r.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill ends the command with all that it started, and waits for its end.
+func (r running) kill() {
+	if r.alive() {
+		_ = syscall.Kill(-r.pid, syscall.SIGKILL)
+		<-r.ended
+	}
 }
 
 func exitStatus(s *os.ProcessState) int {

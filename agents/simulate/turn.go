@@ -31,9 +31,13 @@ type turn struct {
 	prompt  string
 	dir     string          // where tools work, absolute
 	schema  json.RawMessage // of the answer, or nil
-	// survives says that a running command outlives an interrupted agent.
+	// survives says that a running command outlives an interrupted turn.
 	survives bool
+	left     []running // commands that did
+	cancel   context.CancelCauseFunc
+	gone     bool // the process ended with the turn, as the script wants it
 
+	odd      oddities
 	requests int             // made of the model so far
 	spent    agents.Usage    // by them, once the turn is charged
 	counted  map[string]bool // what store.first said of each key
@@ -44,10 +48,8 @@ type turn struct {
 type voice interface {
 	open()                          // the first lines, before the model is asked
 	say(text string)                // a message that is not the answer
-	forbids(c call) string          // why the CLI's flags forbid the call, or ""
-	refuse(c call, why string)      // a forbidden call
-	begin(c call)                   // a call that is about to be made
-	end(c call, r result)           // and what became of it
+	begin(c call) (call, bool)      // tells of a call; how it is to be made, if it may be
+	end(c call, r result)           // what became of a call that was made
 	answer(a answer) int            // the answer, and the end
 	fail(cause agents.Cause) int    // a failure, and the end
 	interrupt(cause error) int      // a signalled error or errClosed
@@ -60,8 +62,13 @@ func (t *turn) prepare(v voice) (err error) {
 	if t.script, err = parseScript(cmp.Or(own, t.env(EnvScript))); err != nil {
 		return err
 	}
-	t.stream = &stream{w: t.stdout, pace: t.script.delay, ctx: context.Background()}
-	t.counted = map[string]bool{}
+	if t.stream == nil {
+		t.stream = &stream{w: t.stdout}
+	}
+	t.pace, t.ctx, t.err = t.script.delay, context.Background(), nil
+	if t.counted == nil {
+		t.counted = map[string]bool{}
+	}
 	if t.script.failing.set {
 		return v.fails(t.script.cause)
 	}
@@ -85,9 +92,15 @@ func (t *turn) accept() error {
 func (t *turn) run(v voice) (int, error) {
 	ctx, stop := watch()
 	defer stop()
-	t.ctx = ctx
+	return t.play(ctx, v)
+}
+
+// play is run in a process that watches for signals itself.
+func (t *turn) play(ctx context.Context, v voice) (int, error) {
+	t.ctx, t.cancel = context.WithCancelCause(ctx)
+	defer t.cancel(nil)
 	v.open()
-	for _, part := range []func(voice) (int, bool, error){t.disturb, t.useTools, t.breakOff} {
+	for _, part := range []func(voice) (int, bool, error){t.disturb, t.inquire, t.useTools, t.breakOff} {
 		status, ended, err := part(v)
 		if ended || err != nil {
 			return status, err
@@ -113,7 +126,7 @@ func (t *turn) disturb(voice) (int, bool, error) {
 		}
 	}
 	if stall {
-		pause(t.ctx, t.script.stall)
+		t.pause(t.script.stall)
 	}
 	if rubbish {
 		t.write([]byte("this line is no JSON\n"))
@@ -129,13 +142,12 @@ func (t *turn) useTools(v voice) (int, bool, error) {
 		if err := t.look(&c); err != nil {
 			return 0, true, err
 		}
-		if why := v.forbids(c); why != "" {
-			v.refuse(c, why)
-			continue
-		}
-		v.begin(c)
+		c, ok := v.begin(c)
 		if t.interrupted() != nil {
 			return 0, false, nil
+		}
+		if !ok {
+			continue
 		}
 		r, err := t.call(c)
 		if err != nil {
@@ -165,6 +177,7 @@ func (t *turn) breakOff(v voice) (int, bool, error) {
 		}
 		if holds {
 			v.say("I am working on it.")
+			t.gone = true
 			return way.end(), true, nil
 		}
 	}
@@ -198,6 +211,9 @@ func (t *turn) finish(v voice) (int, error) {
 	status := v.answer(a)
 	if t.err != nil { // something was not printed; a signal after the last line changes nothing
 		return v.interrupt(t.err), nil
+	}
+	if t.odd.late {
+		v.say("This comes after the end of the turn.")
 	}
 	return status, t.note(true)
 }
