@@ -16,7 +16,10 @@ import (
 	"flow/agents"
 )
 
-const codexVersion = "0.169.0"
+const (
+	codexVersion = "0.169.0"
+	codexModel   = "gpt-6.1-sol" // unless another is asked for
+)
 
 // codex is Codex CLI: the voice of `codex exec --json`.
 type codex struct {
@@ -44,6 +47,8 @@ func runCodex(p *process) (int, error) {
 		return 0, nil
 	case len(words) > 0 && (words[0] == "exec" || words[0] == "e"):
 		return runCodexExec(p, given, words[1:])
+	case len(words) > 0 && words[0] == "app-server":
+		return runCodexServer(p, given, words[1:])
 	}
 	return 0, quit(1, `ERROR: TERM is set to "dumb". Refusing to start the interactive TUI because no terminal is available for a confirmation prompt (stdin/stderr is not a TTY). Run in a supported terminal or unset TERM.`)
 }
@@ -163,10 +168,7 @@ func (c *codex) parent() (*session, error) {
 }
 
 func (c *codex) chooseModel() {
-	model := c.args.last("--model")
-	if model == "" {
-		model = c.args.config("model")
-	}
+	model := c.args.model()
 	recorded := c.session.Model
 	if recorded != "" && model != "" && model != recorded {
 		c.warning = fmt.Sprintf("This session was recorded with model `%s` but is resuming with `%s`. Consider switching back to `%s` as it may affect Codex performance.", recorded, model, recorded)
@@ -175,21 +177,17 @@ func (c *codex) chooseModel() {
 		c.session.Model = model
 	}
 	if c.session.Model == "" {
-		c.session.Model = "gpt-6.1-sol"
+		c.session.Model = codexModel
 	}
 }
 
 // lock takes the thread for this process; the kernel gives it back at its end.
 func (c *codex) lock() (unlock func(), err error) {
-	f, err := os.OpenFile(c.store.path(c.session.ID)+".lock", os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return nil, err
+	unlock, err = c.store.lock(c.session.ID)
+	if err == nil && unlock == nil {
+		err = quit(1, "Error: thread/resume: thread/resume failed: thread %s already has an active writer (code -32600)", c.session.ID)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = f.Close()
-		return nil, quit(1, "Error: thread/resume: thread/resume failed: thread %s already has an active writer (code -32600)", c.session.ID)
-	}
-	return func() { _ = f.Close() }, nil
+	return unlock, err
 }
 
 // exec plays the turn, or makes a fork without one.
@@ -247,20 +245,24 @@ func (c *codex) answer(a answer) int {
 	return 0
 }
 
-// forbids says what the sandbox has against a call. There is none here to run a
+func (c *codex) forbids(x call) string {
+	return codexForbids(c.turn, c.args.sandbox, c.args.values["--add-dir"], x)
+}
+
+// codexForbids says what the sandbox has against a call. There is none here to run a
 // command in, so a read-only turn runs no command: it fails as it does with the real
 // CLI on a machine without user namespaces.
-func (c *codex) forbids(x call) string {
-	path := c.abs(x.path)
-	writable := append([]string{c.dir, os.TempDir(), "/tmp"}, c.args.values["--add-dir"]...)
+func codexForbids(t *turn, sandbox string, dirs []string, x call) string {
+	path := t.abs(x.path)
+	writable := append([]string{t.dir, os.TempDir(), "/tmp"}, dirs...)
 	switch {
-	case c.args.sandbox == "danger-full-access", x.command != "" && c.args.sandbox != "read-only":
+	case sandbox == "danger-full-access", x.command != "" && sandbox != "read-only":
 		return ""
 	case x.command != "":
 		return "bwrap: No permissions to create new namespace\n"
-	case c.args.sandbox == "read-only":
+	case sandbox == "read-only":
 		return "patch rejected: writing is blocked by read-only sandbox; rejected by user approval settings"
-	case !within(path, writable...) || within(path, filepath.Join(c.dir, ".git")):
+	case !within(path, writable...) || within(path, filepath.Join(t.dir, ".git")):
 		return "patch rejected: writing outside of the project; rejected by user approval settings"
 	}
 	return ""

@@ -170,6 +170,27 @@ func (a *codexArgs) config(key string) string {
 	return ""
 }
 
+// model is the model asked for, or "".
+func (a *codexArgs) model() string {
+	if m := a.last("--model"); m != "" {
+		return m
+	}
+	return a.config("model")
+}
+
+// writableRoots are the directories that the configuration opens for writing.
+func (a *codexArgs) writableRoots() []string {
+	dirs := a.values["--add-dir"]
+	for _, pair := range a.values["--config"] {
+		name, value, _ := strings.Cut(pair, "=")
+		var list []string
+		if strings.TrimSpace(name) == "sandbox_workspace_write.writable_roots" && json.Unmarshal([]byte(value), &list) == nil {
+			dirs = append(slices.Clone(dirs), list...)
+		}
+	}
+	return dirs
+}
+
 func (a *codexArgs) checkFeatures(*process) error {
 	known := []string{
 		"apps", "hooks", "multi_agent", "plugins", "remote_plugin", "shell_snapshot", "shell_tool",

@@ -9,7 +9,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"flow/agents"
@@ -114,24 +116,48 @@ func fork(parent *session, id string) *session {
 	return &child
 }
 
+// lock takes a session for this process until unlock is called; the kernel gives it back
+// at its end. unlock is nil if another has it.
+func (s store) lock(id string) (unlock func(), err error) {
+	f, err := os.OpenFile(s.path(id)+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, nil
+	}
+	return func() { _ = f.Close() }, nil
+}
+
 // newest returns the session of dir that was used last, or nil.
 func (s store) newest(dir string) (*session, error) {
+	all, err := s.all()
+	for _, x := range all {
+		if x.Dir == dir {
+			return x, err
+		}
+	}
+	return nil, err
+}
+
+// all returns the sessions, those used last first.
+func (s store) all() ([]*session, error) {
 	files, err := filepath.Glob(filepath.Join(s.dir, "*.json"))
 	if err != nil {
 		return nil, err
 	}
-	var found *session
-	var latest time.Time
+	var out []*session
+	used := map[*session]time.Time{}
 	for _, file := range files {
-		x, used, err := s.read(file)
+		x, at, err := s.read(file)
 		if err != nil {
 			return nil, err
 		}
-		if x.Dir == dir && (found == nil || used.After(latest)) {
-			found, latest = x, used
-		}
+		out, used[x] = append(out, x), at
 	}
-	return found, nil
+	slices.SortStableFunc(out, func(a, b *session) int { return used[b].Compare(used[a]) })
+	return out, nil
 }
 
 func (s store) read(file string) (*session, time.Time, error) {

@@ -182,7 +182,11 @@ func shapeOptions(agent string) [][]string {
 
 func compare(t *testing.T, shapes map[string]shape, needed map[string][]string, line map[string]any) {
 	t.Helper()
-	name := kind(line)
+	compareAs(t, kind(line), shapes, needed, line)
+}
+
+func compareAs(t *testing.T, name string, shapes map[string]shape, needed map[string][]string, line map[string]any) {
+	t.Helper()
 	want, ok := shapes[name]
 	if !ok {
 		t.Errorf("no recording has a line like %q: %v", name, line)
