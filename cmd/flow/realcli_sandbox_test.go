@@ -61,3 +61,27 @@ func TestRealSandbox(t *testing.T) {
 		})
 	}
 }
+
+// TestRealNetwork demands that Codex's own sandbox has a network when it is to have one,
+// and none otherwise.
+func TestRealNetwork(t *testing.T) {
+	path, binary := realCLIs(t), buildFlow(t)
+	for network, want := range map[string]string{"on": "reached", "off": "kept off"} {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			var l *lab
+			l = newLab(t, path, binary, scriptmodel.New(func(r scriptmodel.Request) scriptmodel.Turn {
+				_, since := current(r)
+				if last := since[len(since)-1]; last.Kind == scriptmodel.Result {
+					return final("network", last.Text)
+				}
+				address := strings.Replace(strings.TrimPrefix(l.url, "http://"), ":", "/", 1)
+				return call("exec_command", map[string]any{"cmd": "bash -c '(: < /dev/tcp/" + address + ") && echo reached || echo kept off'"})
+			}, nil))
+			r := l.flow(t, 0, "run", l.pipeline(t, "network.yaml", "NETWORK", network), "--run-id", l.run, "-o", "json").report(t)
+			if text := r.Steps["only"].Text; !strings.Contains(text, want) {
+				t.Errorf("the model was told %q", text)
+			}
+		})
+	}
+}
