@@ -38,7 +38,7 @@ func TestConfined(t *testing.T) {
 				return
 			}
 			policy := file(t, c, "/scratch/gemini-policy.toml")
-			for _, tool := range strings.FieldsSeq("run_shell_command mcp_* discovered_tool_* web_fetch google_web_search write_file replace") {
+			for tool := range strings.FieldsSeq("run_shell_command mcp_* discovered_tool_* web_fetch google_web_search write_file replace") {
 				want := strings.Contains(" "+tt.denied+" ", " "+tool+" ")
 				if got := strings.Contains(policy, deny(tool, sandboxPriority)); got != want {
 					t.Errorf("the sandbox denies %s: %t", tool, got)
