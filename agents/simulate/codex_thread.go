@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,6 +21,7 @@ type codexThread struct {
 	unlock   func()
 	dir      string
 	sandbox  string // in exec's words
+	profile  string // the permission profile that it comes from, or ""
 	roots    []string
 	approval json.RawMessage
 	granted  map[string]bool // what the client allowed for the session
@@ -33,6 +35,7 @@ type codexSettings struct {
 	Cwd           string          `json:"cwd"`
 	Model         string          `json:"model"`
 	Sandbox       string          `json:"sandbox"`
+	Permissions   string          `json:"permissions"` // a permission profile of the configuration
 	Approval      json.RawMessage `json:"approvalPolicy"`
 	Ephemeral     bool            `json:"ephemeral"`
 	SandboxPolicy struct {
@@ -49,6 +52,12 @@ func (t *codexThread) apply(s *codexServer, p codexSettings) (err error) {
 	if p.Sandbox, err = sandboxMode(p.Sandbox, p.SandboxPolicy.Type); err != nil {
 		return err
 	}
+	if p.Permissions != "" {
+		if p.Sandbox, err = s.profileMode(p.Permissions); err != nil {
+			return err
+		}
+		t.profile = p.Permissions
+	}
 	if p.Cwd != "" || t.dir == "" {
 		if t.dir, err = s.directory(p.Cwd); err != nil {
 			return err
@@ -64,6 +73,17 @@ func (t *codexThread) apply(s *codexServer, p codexSettings) (err error) {
 		t.session.Model = p.Model
 	}
 	return nil
+}
+
+// profileMode is the sandbox that a permission profile comes to.
+func (s *codexServer) profileMode(name string) (string, error) {
+	switch files := s.args.config("permissions." + name + ".filesystem"); {
+	case files == "":
+		return "", rpcErrorf(rpcInvalidRequest, "Invalid request: unknown permission profile `%s`", name)
+	case strings.Contains(files, `":workspace_roots"={"."="write"}`):
+		return "workspace-write", nil
+	}
+	return "read-only", nil
 }
 
 // sandboxMode is a sandbox in exec's words, whichever way it is given; "" is none given.
@@ -229,11 +249,15 @@ func (s *codexServer) find(id string) (*session, error) {
 // threadResult is what a request that loads a thread is answered.
 func (s *codexServer) threadResult(t *codexThread) object {
 	sandbox := map[string]string{"read-only": "readOnly", "workspace-write": "workspaceWrite", "danger-full-access": "dangerFullAccess"}
+	var profile any
+	if t.profile != "" {
+		profile = object{"id": t.profile}
+	}
 	return object{
 		"thread": s.describe(t.session, "idle"), "model": t.session.Model, "modelProvider": "simulated", "serviceTier": nil,
 		"disabledPluginIds": []any{}, "cwd": t.dir, "runtimeWorkspaceRoots": []string{t.dir}, "instructionSources": []any{},
 		"approvalPolicy": t.approval, "approvalsReviewer": "user", "sandbox": object{"type": sandbox[t.sandbox]},
-		"activePermissionProfile": nil, "reasoningEffort": nil, "multiAgentMode": "explicitRequestOnly",
+		"activePermissionProfile": profile, "reasoningEffort": nil, "multiAgentMode": "explicitRequestOnly",
 	}
 }
 
