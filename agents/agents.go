@@ -84,6 +84,7 @@ type Request struct {
 	// Inherit lets the agent load hooks, settings, instructions and MCP servers of
 	// the user and of the repository. Without it a run is hermetic.
 	Inherit bool     `json:"inherit,omitempty"`
+	Exec    *Exec    `json:"exec,omitempty"` // what is to be known of a command that speaks no protocol
 	Args    []string `json:"args,omitempty"` // further arguments from the profile
 	// Scratch is an absolute directory, private to this turn, where the files of
 	// Command.Files go (settings, schemas).

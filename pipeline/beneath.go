@@ -22,6 +22,7 @@ func (l *loader) layAgents() {
 	for name, p := range l.plan.Agents {
 		l.beneath(&p, l.says[name])
 		l.plan.Agents[name] = p
+		l.checkExec(p)
 	}
 }
 

@@ -89,7 +89,7 @@ func ownTable() []key {
 
 func profileTable() []key {
 	return []key{
-		{"use", "Which agent this is: claude, codex or gemini.", text()},
+		{"use", "Which agent this is: claude, codex, gemini, opencode …; acp or exec: what `command` starts.", text()},
 		{"command", "The command line that starts the agent, instead of its executable on PATH.", oneOrMore(text())},
 		{"args", "Further arguments.", oneOrMore(text())},
 		{"transport", "The protocol that flow speaks with the agent; default: the one that the rules need.", text()},
@@ -107,6 +107,7 @@ func profileTable() []key {
 		{"env", "Variables of the agent's process.", def("variables")},
 		{"fallback", "Profiles to go on with, in order, when this one is not to be had.", oneOrMore(text())},
 		{"permissions", "Rules on tools, besides those of the pipeline.", def("permissions")},
+		{"exec", "With `use: exec`: how the command gets the prompt, and what it prints.", closed(execTable())},
 	}
 }
 
@@ -170,6 +171,7 @@ func sharedDefs() schema {
 		"value":     schema{"type": []string{"string", "number", "boolean"}, "description": "A template."},
 		"variables": mapOf(idPattern, def("value")),
 		"budget":    budgetSchema(), "permissions": closed(permissionsTable()),
+		"pick": pickSchema(),
 	}
 }
 

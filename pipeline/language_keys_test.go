@@ -28,7 +28,9 @@ func TestTablesAreDecoded(t *testing.T) {
 		"steps: {a: {check: {%s: ~}}}": checkTable(), "budget: {%s: ~}": budgetTable(), "steps: {a: {cache: {%s: ~}}}": cacheTable(),
 		"notify: {%s: ~}": notifyTable(), "permissions: {%s: ~}": permissionsTable(),
 		"steps: {a: {sandbox: {%s: ~}}}": sandboxTable(), "agents: {a: {sandbox: {%s: ~}}}": sandboxTable(),
-		"steps: {a: {worktree: {%s: ~}}}": worktreeTable(), "steps: {a: {repeat: {%s: ~}}}": repeatTable(), "steps: {a: {merge: {%s: ~}}}": mergeTable(),
+		"agents: {a: {exec: {%s: ~}}}": execTable(), "agents: {a: {exec: {events: {%s: ~}}}}": eventTable(),
+		"agents: {a: {exec: {events: {text: {%s: ~}}}}}": pickTable(),
+		"steps: {a: {worktree: {%s: ~}}}":                worktreeTable(), "steps: {a: {repeat: {%s: ~}}}": repeatTable(), "steps: {a: {merge: {%s: ~}}}": mergeTable(),
 		"steps: {a: {vote: {%s: ~}}}": voteTable(), "steps: {a: {vote: {judge: {%s: ~}}}}": judgeTable(), "steps: {a: {session: {%s: ~}}}": sessionTable(),
 	} {
 		for _, k := range table {

@@ -17,8 +17,10 @@ import (
 
 // AgentInfo is what the language knows of a built-in agent.
 type AgentInfo struct {
-	Resume bool // it can go on in a session
-	Fork   bool // it can branch a session
+	Resume       bool // it can go on in a session
+	Fork         bool // it can branch a session
+	NeedsCommand bool // its profile must name the command
+	Describes    bool // its profile describes the command by `exec`
 	// Transports are the protocols that `transport` chooses from; one or none: there is
 	// nothing to choose.
 	Transports []string

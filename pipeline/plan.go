@@ -73,7 +73,7 @@ type Input struct {
 // Profile is a named agent, or a built-in one under its own name.
 type Profile struct {
 	Name         string   `json:"name"`
-	Use          string   `json:"use"` // claude, codex or gemini
+	Use          string   `json:"use"` // a built-in agent
 	Command      []string `json:"command,omitempty"`
 	Args         []string `json:"args,omitempty"`
 	Transport    string   `json:"transport,omitempty"` // "": the agent's adapter chooses
@@ -92,6 +92,7 @@ type Profile struct {
 	// Fallback are the profiles to go on with, in order, when this one is not to be had.
 	Fallback       []string       `json:"fallback,omitempty"`
 	Permissions    *Permissions   `json:"permissions,omitempty"`
+	Exec           *Exec          `json:"exec,omitempty"` // of a command that speaks no protocol
 	SandboxOptions SandboxOptions `json:"sandboxOptions,omitzero"`
 	Pos            Pos            `json:"pos"`
 

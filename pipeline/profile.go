@@ -130,6 +130,8 @@ func (l *loader) profileLimit(p *Profile, k entry, what string) bool {
 		p.Fallback = l.fallback(p, k.val)
 	case "permissions":
 		p.Permissions = l.permissions(k.val)
+	case "exec":
+		p.Exec = l.exec(k.val)
 	default:
 		return false
 	}
@@ -217,6 +219,7 @@ func (l *loader) addBuiltin(name string, pos Pos) {
 	p := Profile{Name: name, Use: name, Pos: pos}
 	l.beneath(&p, map[string]bool{})
 	l.plan.Agents[name] = p
+	l.checkExec(p)
 }
 
 // agentChoices lists profiles, those of configurations too, and built-in agents.

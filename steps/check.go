@@ -105,6 +105,7 @@ func profileRequest(p pipeline.Profile, workspace string) agents.Request {
 		AllowedTools: p.AllowedTools, BlockedTools: p.BlockedTools, SystemPrompt: p.SystemPrompt, Effort: p.Effort,
 		MaxTurns: p.MaxTurns, MaxCostUSD: p.MaxCostUSD, Inherit: p.Inherit, Args: p.Args,
 	}
+	r.Exec = described(p.Exec)
 	for _, dir := range p.AddDirs {
 		if !filepath.IsAbs(dir) {
 			dir = filepath.Join(workspace, dir)
@@ -112,6 +113,18 @@ func profileRequest(p pipeline.Profile, workspace string) agents.Request {
 		r.AddDirs = append(r.AddDirs, dir)
 	}
 	return r
+}
+
+// described is what a profile says of a command, in the agents' words.
+func described(x *pipeline.Exec) *agents.Exec {
+	if x == nil {
+		return nil
+	}
+	out := &agents.Exec{Prompt: x.Prompt, Format: x.Format, Events: map[string]agents.Pick{}, Resume: x.Resume}
+	for name, pick := range x.Events {
+		out.Events[name] = agents.Pick(pick)
+	}
+	return out
 }
 
 // PreflightError says which agents cannot be started, all at once.

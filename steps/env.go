@@ -21,7 +21,10 @@ var (
 	//nolint:gochecknoglobals // a table
 	commonPrefixes = []string{"LC_", "XDG_"}
 	//nolint:gochecknoglobals // a table
-	vendorPrefixes = []string{"ANTHROPIC_", "CLAUDE_", "CODEX_", "OPENAI_", "GEMINI_", "GOOGLE_"}
+	vendorPrefixes = []string{
+		"ANTHROPIC_", "CLAUDE_", "CODEX_", "OPENAI_", "GEMINI_", "GOOGLE_",
+		"COPILOT_", "CURSOR_", "GOOSE_", "KIMI_", "OPENCODE_", "QWEN_",
+	}
 	//nolint:gochecknoglobals // a table
 	simulatePrefixes = []string{"FLOW_SIMULATE"}
 )

@@ -66,7 +66,7 @@ func presets() []preset {
 		{
 			name: "copilot", title: "Copilot CLI", executable: "copilot", args: []string{"--acp"},
 			install: "npm install -g @github/copilot", login: "run `copilot login`, or set COPILOT_GITHUB_TOKEN",
-			keys: []string{"COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"}, keeps: []string{"~/.copilot/"}, resume: true,
+			keys: []string{"COPILOT_GITHUB_TOKEN"}, keeps: []string{"~/.copilot/"}, resume: true,
 		},
 		{
 			name: "qwen", title: "Qwen Code", executable: "qwen", args: []string{"--acp"},

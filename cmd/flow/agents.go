@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -86,8 +87,8 @@ func (a *app) discover() (all []installed, machine proc.Machine, err error) {
 	}
 	defer os.RemoveAll(dir)
 	p := prober{app: a, supervisor: supervisor, dir: dir}
-	for _, adapter := range adapters() {
-		i, err := p.agent(withCommand(adapter.Info(), configured[adapter.Info().Name].Command))
+	for _, name := range known() {
+		i, err := p.agent(withCommand(adapters()[name].Info(), configured[name].Command))
 		if err != nil {
 			return nil, machine, err
 		}
@@ -97,7 +98,6 @@ func (a *app) discover() (all []installed, machine proc.Machine, err error) {
 		}
 		all = append(all, i)
 	}
-	slices.SortFunc(all, func(x, y installed) int { return strings.Compare(x.Name, y.Name) })
 	return all, machine, nil
 }
 
@@ -112,6 +112,13 @@ func withCommand(info agents.Info, command []string) agents.Info {
 		info.LoginArgs = slices.Concat(command[1:], info.LoginArgs)
 	}
 	return info
+}
+
+// known are the agents that have an executable of their own, and not only one that a
+// profile names.
+func known() []string {
+	all := slices.Sorted(maps.Keys(adapters()))
+	return slices.DeleteFunc(all, func(name string) bool { return adapters()[name].Info().Executable == "" })
 }
 
 type prober struct {

@@ -15,6 +15,7 @@ import (
 	"flow/agents/claude"
 	"flow/agents/codex"
 	"flow/agents/gemini"
+	"flow/agents/program"
 	"flow/state"
 )
 
@@ -36,7 +37,7 @@ type app struct {
 // adapters are the agents that flow speaks to, by `use` name.
 func adapters() map[string]agents.Adapter {
 	m := map[string]agents.Adapter{}
-	for _, a := range append([]agents.Adapter{claude.Adapter{}, codex.Adapter{}, gemini.Adapter{}}, acp.Adapters()...) {
+	for _, a := range append([]agents.Adapter{claude.Adapter{}, codex.Adapter{}, gemini.Adapter{}, program.Adapter{}}, acp.Adapters()...) {
 		m[a.Info().Name] = a
 	}
 	return m

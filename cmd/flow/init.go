@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"text/template"
 
@@ -61,7 +59,7 @@ func (a *app) initCommand() *cobra.Command {
 		RunE:    func(_ *cobra.Command, args []string) error { return a.init(append(args, ".")[0], f) },
 	}
 	cmd.Flags().StringVar(&f.name, "name", "", "name of the pipeline and its file (default: the kind)")
-	cmd.Flags().StringVar(&f.agent, "agent", "", "claude, codex or gemini (default: the first that is installed)")
+	cmd.Flags().StringVar(&f.agent, "agent", "", orNames(known())+" (default: the first that is installed)")
 	cmd.Flags().StringVar(&f.kind, "kind", "", "review, fix, nightly or approve (default review)")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "ask nothing")
 	return cmd
@@ -109,7 +107,7 @@ func (a *app) complete(f *initFlags) error {
 	for _, k := range starterKinds() {
 		kinds = append(kinds, k.name)
 	}
-	agents := slices.Sorted(maps.Keys(adapters()))
+	agents := known()
 	q := questions{in: bufio.NewReader(a.stdin), out: a.stderr, ask: !f.yes && a.interactive(driveFlags{})}
 	q.question(&f.kind, "kind of pipeline ("+strings.Join(kinds, ", ")+")", "review")
 	if err := oneOf("the kind", f.kind, kinds...); err != nil {

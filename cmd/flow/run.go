@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"flow/agents/program"
 	"flow/pipeline"
 	"flow/state"
 	"flow/steps"
@@ -127,7 +128,10 @@ func languageOptions() pipeline.Options {
 	o := pipeline.Options{Agents: map[string]pipeline.AgentInfo{}}
 	for name, adapter := range adapters() {
 		info := adapter.Info()
-		o.Agents[name] = pipeline.AgentInfo{Resume: info.Capabilities.Resume, Fork: info.Capabilities.Fork, Transports: info.Transports}
+		o.Agents[name] = pipeline.AgentInfo{
+			Resume: info.Capabilities.Resume, Fork: info.Capabilities.Fork, Transports: info.Transports,
+			NeedsCommand: info.Executable == "", Describes: name == program.Name,
+		}
 	}
 	return o
 }

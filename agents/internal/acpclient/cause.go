@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"flow/agents"
+	"flow/agents/internal/causes"
 	"flow/agents/internal/native"
 )
 
@@ -22,7 +23,8 @@ func (c *Client) problemOf(method string, failure *fastjson.Value) *agents.Probl
 	cause := c.causeOf(code, message)
 	switch {
 	case method == "session/load" || method == "session/resume" || method == "session/fork":
-		if code == resourceNotFound || cause == agents.CauseUnknown && contains(message, "session", "not found", "no such", "invalid") {
+		vague := cause == agents.CauseUnknown || cause == agents.CauseInvalidRequest
+		if code == resourceNotFound || vague && causes.Contains(message, "session", "not found", "no such", "invalid") {
 			cause = agents.CauseSessionNotFound
 		}
 	case method == "session/set_model" || method == "session/set_config_option":
@@ -75,7 +77,7 @@ func (c *Client) causeOf(code int64, message string) agents.Cause {
 			return cause
 		}
 	}
-	if cause := causeOfText(message); cause != "" {
+	if cause := causes.OfText(message); cause != "" {
 		return cause
 	}
 	if cause := causeOfCode(code); cause != "" {
@@ -86,70 +88,12 @@ func (c *Client) causeOf(code int64, message string) agents.Cause {
 
 func causeOfCode(code int64) agents.Cause {
 	switch code {
-	case 401, 403, authRequired:
+	case authRequired:
 		return agents.CauseAuth
-	case 402:
-		return agents.CauseBilling
-	case 404:
-		return agents.CauseModelNotFound
-	case 429:
-		return agents.CauseRateLimit
-	case 503, 529:
-		return agents.CauseOverloaded
 	case cancelled:
 		return agents.CauseCancelled
 	case -32602:
 		return agents.CauseInvalidRequest
 	}
-	switch code / 100 {
-	case 4:
-		return agents.CauseInvalidRequest
-	case 5:
-		return agents.CauseServer
-	}
-	return ""
-}
-
-// causeOfText goes by what agents and providers usually say: most agents have one code for
-// all their errors.
-func causeOfText(message string) agents.Cause {
-	for _, rule := range []struct {
-		cause agents.Cause
-		texts []string
-	}{
-		{agents.CauseUsageLimit, []string{"daily quota", "usage limit", "quota exceeded", "exceeded your quota", "insufficient_quota"}},
-		{agents.CauseRateLimit, []string{"rate limit", "rate_limit", "too many requests", "resource has been exhausted", "current quota"}},
-		{agents.CauseBilling, []string{"credit balance", "payment required", "billing"}},
-		{agents.CauseAuth, []string{"authentication required", "unauthorized", "unauthenticated", "api key", "api_key", "not logged in", "please log in", "auth login"}},
-		{agents.CauseOverloaded, []string{"overloaded", "at capacity"}},
-		{agents.CauseContext, []string{"context length", "context window", "prompt is too long", "maximum number of tokens"}},
-		{agents.CauseModelNotFound, []string{"model not found", "unknown model", "modelnotfound"}},
-		{agents.CauseNetwork, []string{"fetch failed", "econnrefused", "econnreset", "enotfound", "etimedout", "connection refused", "unable to connect"}},
-	} {
-		if contains(message, rule.texts...) {
-			return rule.cause
-		}
-	}
-	return ""
-}
-
-// contains reports whether text has any of parts, which are in lower case.
-func contains(text string, parts ...string) bool {
-	text = strings.ToLower(text)
-	for _, part := range parts {
-		if strings.Contains(text, part) {
-			return true
-		}
-	}
-	return false
-}
-
-// lastLines is the end of what a process said on standard error, on one line.
-func lastLines(stderr string) string {
-	const most = 600
-	text := strings.Join(strings.Fields(stderr), " ")
-	if len(text) > most {
-		text = "…" + strings.ToValidUTF8(text[len(text)-most:], "")
-	}
-	return text
+	return causes.OfStatus(code)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/valyala/fastjson"
 
 	"flow/agents"
+	"flow/agents/internal/causes"
 )
 
 // Ended reports whether there is nothing more to come: the turn has ended, or the session
@@ -130,7 +131,7 @@ func (c *Client) ofSignal(signal string) (agents.Reason, *agents.Problem) {
 // withoutAnswer explains a process that ended before its turn. One that never said a word
 // of the protocol was most likely started wrongly, or is no agent.
 func (c *Client) withoutAnswer(exit agents.Exit) *agents.Problem {
-	said := lastLines(exit.Stderr)
+	said := causes.LastLines(exit.Stderr)
 	cause := c.causeOf(0, said)
 	what := "ended before it answered"
 	switch {
