@@ -55,7 +55,9 @@ func (c *rpcClient) answer(id any, result object) {
 // asked awaits a request of the agent.
 func (c *rpcClient) asked(method string) (id any, params map[string]any) {
 	c.t.Helper()
-	v := c.await(method, func(v map[string]any) bool { return v["id"] != nil && v["method"] != nil })
+	v := c.await(method, func(v map[string]any) bool {
+		return v["id"] != nil && v["method"] != nil && v["method"] != "fs/write_text_file"
+	})
 	if v["method"] != method {
 		c.t.Fatalf("asks %v, want %s", v, method)
 	}

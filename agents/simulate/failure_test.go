@@ -81,7 +81,7 @@ func TestClaudeTellsItsRetries(t *testing.T) {
 }
 
 func TestFailingInTheFirstTurnsOnly(t *testing.T) {
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		l := newLab(t).script("fail=server@2")
 		o := l.run(agent, "p", argv(agent)...)
 		id := sessionOf(t, o)
@@ -112,7 +112,7 @@ func TestFailingInTheFirstProcessesOnly(t *testing.T) {
 }
 
 func TestMishaps(t *testing.T) {
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		l := newLab(t)
 		if o := l.script("silent").run(agent, "p", argv(agent)...); o.status != 0 || strings.Contains(o.stdout, `"result"`) || strings.Contains(o.stdout, "turn.completed") {
 			t.Errorf("%s, silent: %+v", agent, o)
@@ -146,7 +146,7 @@ func TestAnswersBySchema(t *testing.T) {
 		}
 		return l.script(script).run(agent, prompt, args...)
 	}
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		if got := finalText(t, agent, run(agent, "")); got != valid {
 			t.Errorf("%s: %s", agent, got)
 		}

@@ -38,6 +38,9 @@ func runGemini(p *process) (int, error) {
 		_, err := fmt.Fprintln(p.stdout, geminiVersion)
 		return 0, err
 	}
+	if args.acp() {
+		return talkACP(p, &geminiACP{args: args})
+	}
 	prompt, err := geminiPrompt(p, args)
 	if err != nil {
 		return 0, err

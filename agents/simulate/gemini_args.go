@@ -119,11 +119,14 @@ func (a *geminiArgs) checkTogether(*process) error {
 		return quit(1, "Cannot use --resume, --session-id and --session-file together. Please specify only one.%s", geminiUsage)
 	case a.has("--worktree"):
 		return quit(1, "The --worktree flag requires experimental worktrees to be enabled in your settings.%s", geminiUsage)
-	case a.last("--output-format") != "stream-json":
+	case a.last("--output-format") != "stream-json" && !a.acp():
 		return quit(1, "flow simulate: gemini speaks --output-format stream-json")
 	}
 	return nil
 }
+
+// acp says that the CLI is to speak ACP.
+func (a *geminiArgs) acp() bool { return a.has("--acp") || a.has("--experimental-acp") }
 
 func (a *geminiArgs) readSettings(p *process) error {
 	file := p.env("GEMINI_CLI_SYSTEM_SETTINGS_PATH")

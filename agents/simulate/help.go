@@ -3,7 +3,8 @@ package simulate
 // Help describes the items of FLOW_SIMULATE, for documentation and messages.
 const Help = `FLOW_SIMULATE says what a simulated agent does besides answering: items, separated
 by semicolons or commas. A separator inside a value needs no escape unless an item
-follows it. FLOW_SIMULATE_CLAUDE, _CODEX and _GEMINI go before it, each for that agent.
+follows it. FLOW_SIMULATE_CLAUDE, _CODEX, _GEMINI, _ACP, _OPENCODE … go before it, each
+for that agent.
 
   text=TEXT             answer TEXT
   json=JSON             answer JSON, whatever the schema says
@@ -47,7 +48,9 @@ in its session gives the answer that it would have given.
 
 Where the agent asks its client, a call is made only once it is allowed, and with the
 input that the answer gives it. Tools obey the flags of the real CLI: a turn that may not write does not write. There
-is no sandbox to hold a command, so a read-only Codex turn runs none.
+is no sandbox to hold a command, so a read-only Codex turn runs none. The agents that
+speak ACP ask about every edit and command; a command of "use: exec" asks nobody, and
+prints its answer as text.
 Codex has no budget and no turn limit to fail by, and Gemini no budget. Gemini
 reports max_output as a success with a shortened answer, as the real one does.
 Codex waits for the network for ever unless its flags bound the retries.

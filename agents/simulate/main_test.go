@@ -22,6 +22,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// vendors are the agents whose one-way protocols have flags in common.
+func vendors() []string { return []string{Claude, Codex, Gemini} }
+
 // A lab is a home for sessions and a work tree, where agents are run.
 type lab struct {
 	t         *testing.T

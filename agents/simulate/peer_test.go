@@ -16,7 +16,8 @@ type peer struct {
 	t      *testing.T
 	in     *os.File
 	out    *bufio.Reader
-	heard  []map[string]any // every line so far
+	heard  []map[string]any     // every line so far
+	refuse func(map[string]any) // is shown every line first, unless nil
 	ended  chan int
 	stderr bytes.Buffer // to be read once it has ended
 }
@@ -81,6 +82,9 @@ func (p *peer) next() map[string]any {
 		p.t.Fatalf("a line that is no JSON object: %q", line)
 	}
 	p.heard = append(p.heard, v)
+	if p.refuse != nil {
+		p.refuse(v)
+	}
 	return v
 }
 

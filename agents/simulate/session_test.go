@@ -186,7 +186,7 @@ func TestGeminiSessions(t *testing.T) {
 }
 
 func TestAnswersAreTheSameInTheSameTurn(t *testing.T) {
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		l := newLab(t)
 		a := finalText(t, agent, l.run(agent, "What is it?\nmore", argv(agent)...))
 		b := finalText(t, agent, l.run(agent, "What is it?\nmore", argv(agent)...))
@@ -202,7 +202,7 @@ func TestAnswersAreTheSameInTheSameTurn(t *testing.T) {
 }
 
 func TestPromptIsKeptBeforeTheAnswer(t *testing.T) {
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		l := newLab(t).script("exit=3@1")
 		o := l.run(agent, "a prompt", argv(agent)...)
 		if o.status != 3 {
@@ -244,7 +244,7 @@ func TestLogHasALineForEveryStartAndEnd(t *testing.T) {
 	l := newLab(t)
 	log := filepath.Join(l.home, "log")
 	l = l.with(EnvLog, log)
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		l.run(agent, "hello", argv(agent)...)
 		l.script("fail=server").run(agent, "hello", argv(agent)...)
 	}

@@ -40,7 +40,7 @@ func kind(line map[string]any) string {
 }
 
 // freeform are the keys below which anything may stand.
-var freeform = []string{"input", "parameters", "tool_input", "structured_output"}
+var freeform = []string{"input", "parameters", "tool_input", "structured_output", "rawInput", "rawOutput"}
 
 // paths collects the paths of a value. The names of models are no keys.
 func paths(out shape, prefix string, v any) {
@@ -139,7 +139,7 @@ func TestStreamsAreShapedLikeTheRecordedOnes(t *testing.T) {
 		"fail=auth", "fail=billing", "fail=rate_limit", "fail=usage_limit", "fail=overloaded", "fail=network", "fail=server",
 		"fail=context", "fail=budget", "fail=max_turns", "fail=max_output", "fail=refusal", "fail=model_not_found", "fail=invalid_request",
 	}
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		shapes := recorded(t, agent)
 		// No stream that ends at the limit of turns was recorded.
 		shapes["result/error_max_turns"] = shapes["result/error_max_budget_usd"]

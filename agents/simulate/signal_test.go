@@ -95,7 +95,7 @@ func TestSignalsDuringAStall(t *testing.T) {
 // An interrupted tool is killed by Claude and Codex, and goes on under Gemini.
 func TestSignalsDuringACommand(t *testing.T) {
 	marks := map[string]string{Claude: `"name":"Bash"`, Codex: "item.started", Gemini: "tool_use"}
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		t.Run(agent, func(t *testing.T) {
 			l := newLab(t)
 			// The command waits on a FIFO, so its end can be told without waiting.
@@ -127,7 +127,7 @@ func TestSignalsDuringACommand(t *testing.T) {
 }
 
 func TestCrashIsADeathBySignal(t *testing.T) {
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		l := newLab(t).script("crash@1")
 		cmd := l.command(agent, "p", argv(agent)...)
 		out, err := cmd.Output()
@@ -194,7 +194,7 @@ func sessionID(pid int) (int, error) {
 
 // Whenever it is killed, a session can be read and gone on with.
 func TestKillNeverDamagesASession(t *testing.T) {
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		l := newLab(t).script("delay=1ms")
 		for i := range 5 {
 			cmd := l.command(agent, "p", argv(agent)...)
@@ -231,7 +231,7 @@ func TestCodexWaitsForTheNetworkUnlessBounded(t *testing.T) {
 
 func TestClosedOutput(t *testing.T) {
 	want := map[string]int{Claude: 0, Codex: 101, Gemini: 0}
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		l := newLab(t)
 		cmd := l.command(agent, "p", argv(agent)...)
 		r, w, err := os.Pipe()

@@ -3,10 +3,12 @@
 // environment and standard input, and everything but the model is real. A
 // simulated agent checks its command line as strictly as the real one, keeps
 // sessions between processes, really edits files and runs commands, prints the
-// CLI's own one-shot protocol and ends as the CLI would, signals included.
+// CLI's own protocols, one-way and two-way, and ends as the CLI would, signals included.
+// Where a protocol has the client asked, the agent asks and does what it is answered.
 //
-// The models are Claude Code 2.1.329, Codex CLI 0.169.0 and Gemini CLI 0.61.0, as
-// recorded; the tests hold what is printed against those recordings.
+// The models are Claude Code 2.1.329, Codex CLI 0.169.0, Gemini CLI 0.61.0 and, for
+// all others that speak ACP, OpenCode 1.18.33, as recorded; the tests hold what is
+// printed against those recordings.
 //
 // What an agent does is deterministic: the same prompt in the same turn of a
 // session gives the same answer. Only ids and times differ from run to run. The
@@ -18,6 +20,7 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -27,6 +30,8 @@ const (
 	Claude = "claude"
 	Codex  = "codex"
 	Gemini = "gemini"
+	ACP    = "acp"  // any other agent that speaks the Agent Client Protocol
+	Exec   = "exec" // a command that reads a prompt and prints an answer
 )
 
 // The environment variables that simulated agents read.
@@ -37,9 +42,13 @@ const (
 )
 
 // Names lists the simulated agents.
-func Names() []string { return []string{Claude, Codex, Gemini} }
+func Names() []string { return []string{Claude, Codex, Gemini, ACP, Exec} }
 
-// Main is a whole process of the agent called name: it takes what the real CLI
+// known are agents that speak ACP, by the names that pipelines have for them.
+func known() []string { return []string{ACP, "opencode", "copilot", "qwen", "goose", "kimi", "cursor"} }
+
+// Main is a whole process of the agent called name, one of Names or an agent that speaks
+// ACP under its own name (opencode, copilot, qwen, goose, kimi, cursor): it takes what the real CLI
 // would be given and returns its exit status. It owns the process: it handles the
 // signals that the CLI handles, and may end the process by a signal where the CLI
 // would be. The commands of `run=` get the environment of the process.
@@ -55,9 +64,13 @@ func Main(name string, args []string, stdin io.Reader, stdout, stderr io.Writer,
 		return p.exit(runCodex(p))
 	case Gemini:
 		return p.exit(runGemini(p))
-	default:
-		return p.exit(0, quit(2, "flow: no simulated agent is called %q; there are %s", name, strings.Join(Names(), ", ")))
+	case Exec:
+		return p.exit(runProgram(p))
 	}
+	if slices.Contains(known(), name) {
+		return p.exit(runACP(p))
+	}
+	return p.exit(0, quit(2, "flow: no simulated agent is called %q; there are %s", name, strings.Join(Names(), ", ")))
 }
 
 // A process is what one simulated CLI was started with.

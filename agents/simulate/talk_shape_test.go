@@ -168,3 +168,42 @@ func TestCodexServesAsRecorded(t *testing.T) {
 		}
 	}
 }
+
+// acpRead are the keys that a reader of ACP relies on.
+func acpRead() map[string][]string {
+	return map[string][]string{
+		"result of initialize":               {".result.protocolVersion", ".result.agentInfo.name", ".result.agentCapabilities.loadSession"},
+		"result of session/new":              {".result.sessionId"},
+		"result of session/prompt":           {".result.stopReason"},
+		"session/request_permission":         {".id", ".params.sessionId", ".params.options[].optionId", ".params.options[].kind", ".params.toolCall.toolCallId", ".params.toolCall.title", ".params.toolCall.kind"},
+		"session/update/agent_message_chunk": {".params.sessionId", ".params.update.content.text"},
+		"session/update/tool_call":           {".params.update.toolCallId", ".params.update.status", ".params.update.kind"},
+		"session/update/tool_call_update":    {".params.update.toolCallId", ".params.update.status"},
+		"session/update/usage_update":        {".params.update.cost.amount", ".params.update.used"},
+	}
+}
+
+func TestACPAsRecorded(t *testing.T) {
+	recordings := map[string]string{Gemini: "acp/20-*.jsonl", "opencode": "acp/22-*.jsonl"}
+	for agent, pattern := range recordings {
+		shapes := recordedTalk(t, pattern)
+		for _, kind := range []string{"allow_once", "reject_once"} {
+			for _, script := range []string{"edit=new.txt;edit=old.txt;run=echo hi && exit 3", "fail=server"} {
+				t.Run(agent+" "+kind+" "+script, func(t *testing.T) {
+					l := newLab(t).script(script)
+					write(t, filepath.Join(l.dir, "old.txt"), "old\n")
+					c := l.acp(agent)
+					id := c.tell(c.session(l.dir), "go")
+					if strings.HasPrefix(script, "edit") {
+						for range 3 {
+							c.choose(kind)
+						}
+					}
+					c.told(id)
+					c.close()
+					c.compareTalk(shapes, acpRead())
+				})
+			}
+		}
+	}
+}

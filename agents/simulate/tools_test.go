@@ -138,7 +138,7 @@ func TestCommandOutput(t *testing.T) {
 
 func TestEditAppendsToAFile(t *testing.T) {
 	want := map[string]string{Claude: "Edit", Codex: "update", Gemini: "replace"}
-	for _, agent := range Names() {
+	for _, agent := range vendors() {
 		l := newLab(t).script("edit=old.txt:two;edit=old.txt:three")
 		file := filepath.Join(l.dir, "old.txt")
 		write(t, file, "one\n")
