@@ -53,7 +53,11 @@ func decisions(t *testing.T, l *lab) []string {
 	t.Helper()
 	var all []string
 	for line := range strings.Lines(l.read(t, filepath.Join("state", "runs", l.run, "audit.jsonl"))) {
-		var a struct{ Tool, Target, Decision, By string }
+		var a struct {
+			Target   string `json:"target"`
+			Decision string `json:"decision"`
+			By       string `json:"by"`
+		}
 		if err := json.Unmarshal([]byte(line), &a); err != nil {
 			t.Fatal(err)
 		}
