@@ -38,6 +38,9 @@ func (l *loader) document() *yaml.Node {
 
 // what a file of this kind is called.
 func (l *loader) what() string {
+	if l.alone {
+		return "policy"
+	}
 	if l.config != nil {
 		return "configuration"
 	}
@@ -46,6 +49,9 @@ func (l *loader) what() string {
 
 // first is the key that a file of this kind surely has, or most likely.
 func (l *loader) first() string {
+	if l.alone {
+		return "rules"
+	}
 	if l.config != nil {
 		return "agents"
 	}

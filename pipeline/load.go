@@ -172,6 +172,7 @@ type loader struct {
 	conditions *Renderer // for lint, made when it is needed
 
 	config *Config                    // what is read, if it is no pipeline
+	alone  bool                       // what is read is `permissions` alone
 	says   map[string]map[string]bool // the keys of each profile that the file declares
 	// Of pipelines that call others. Paths are relative to the directory of the first.
 	dir    string

@@ -74,19 +74,25 @@ func (r ruling) event() agents.PermissionDecided {
 	return e
 }
 
-// audit writes a ruling into the audit log.
-func (a *attempt) audit(r ruling) error {
+// entry is the ruling as a line of an audit log, without the time and whose call it was.
+func (r ruling) entry() AuditEntry {
 	e := r.event()
 	arguments := r.call.Arguments
 	if arguments == nil {
 		arguments = []byte(r.call.Target)
 	}
 	sum := sha256.Sum256(arguments)
-	line, err := json.Marshal(AuditEntry{
-		Time: a.x.Now().UTC(), Run: a.x.RunID, Step: a.task.Path, Attempt: a.task.Attempt, Agent: a.profile().Use,
+	return AuditEntry{
 		Tool: r.call.Tool, NativeTool: r.call.Native, Target: head(r.call.Target, storedMax), ArgsSHA256: hex.EncodeToString(sum[:]),
 		Risk: r.call.Risk, Decision: e.Decision, By: e.By, Person: r.person, Rule: e.Rule, Where: e.Where, Message: head(e.Message, storedMax),
-	})
+	}
+}
+
+// audit writes a ruling into the audit log.
+func (a *attempt) audit(r ruling) error {
+	e := r.entry()
+	e.Time, e.Run, e.Step, e.Attempt, e.Agent = a.x.Now().UTC(), a.x.RunID, a.task.Path, a.task.Attempt, a.profile().Use
+	line, err := json.Marshal(e)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package claude
 
 import (
+	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"flow/agents"
 	"flow/agents/internal/native"
+	"flow/agents/policy"
 )
 
 // toolOf is the shared name of a native tool.
@@ -83,6 +85,14 @@ type call struct {
 func newCall(nativeName string, input *fastjson.Value) call {
 	tool := toolOf(nativeName)
 	return call{name: nativeName, tool: tool, target: targetOf(tool, input)}
+}
+
+// CallOf is a call of a native tool with its input, a JSON object, as rules judge it.
+func CallOf(tool string, input json.RawMessage) policy.Call {
+	var r native.Reader
+	v, _ := r.Object(input)
+	c := newCall(tool, v)
+	return policy.Call{Tool: c.tool, Native: c.name, Target: c.target, Risk: new(dialog).risk(c), Arguments: input}
 }
 
 // String is the call as it stands in Outcome.Denied.

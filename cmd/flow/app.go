@@ -81,7 +81,7 @@ func (a *app) root() *cobra.Command {
 		a.validateCommand(), a.planCommand(), a.graphCommand(), a.configCommand(), a.lspCommand(), a.schemaCommand(),
 		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.auditCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(), a.worktreesCommand(),
 		a.attachCommand(), a.chatCommand(),
-		a.agentsCommand(), a.translateCommand(), a.versionCommand(),
+		a.agentsCommand(), a.mcpCommand(), a.translateCommand(), a.versionCommand(),
 	)
 	return root
 }

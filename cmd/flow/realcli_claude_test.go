@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -355,5 +356,40 @@ func TestRealClaudeFollowUps(t *testing.T) {
 	}
 	if last.Contains(wrongLine) {
 		t.Error("a file was read that a message names")
+	}
+}
+
+// TestRealClaudeMCP has `flow mcp` decide for a Claude Code that somebody else started.
+func TestRealClaudeMCP(t *testing.T) {
+	path, binary := realCLIs(t), buildFlow(t)
+	model := scriptmodel.New(callsInTurn(
+		call("Bash", map[string]any{"command": "touch allowed.txt"}), call("Bash", map[string]any{"command": "touch denied.txt"}),
+	), nil)
+	l := newLab(t, path, binary, model)
+	l.write(t, "policy.yaml", "default: deny\nrules: [{allow: shell(touch allowed.txt)}]\n")
+	servers, err := json.Marshal(map[string]any{"mcpServers": map[string]any{"flow": map[string]any{
+		"command": binary, "args": []string{"mcp", "--policy", filepath.Join(l.dir, "policy.yaml"), "--audit", filepath.Join(l.dir, "audit.jsonl")},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &claudeTalk{l: l}
+	stdin, stdout := k.start(t, agents.Command{Args: []string{
+		"-p", "--output-format", "json", "--setting-sources", "", "--strict-mcp-config", "--tools", "Bash",
+		"--mcp-config", string(servers), "--permission-prompt-tool", "mcp__flow__permission",
+	}})
+	if _, err := io.WriteString(stdin, "Task: talk"); err != nil {
+		t.Fatal(err)
+	}
+	stdin.Close()
+	result, err := io.ReadAll(stdout)
+	if err := errors.Join(err, k.cmd.Wait()); err != nil {
+		t.Fatalf("%v\n%s%s", err, result, k.stderr.String())
+	}
+	if !l.holds(t, "allowed.txt") || l.holds(t, "denied.txt") || !strings.Contains(string(result), "Do without it") {
+		t.Errorf("it made other calls than the policy allows: %s", result)
+	}
+	if audit := l.read(t, "audit.jsonl"); strings.Count(audit, `"decision":"allow"`) != 1 || strings.Count(audit, `"decision":"deny"`) != 1 {
+		t.Errorf("the audit log: %s", audit)
 	}
 }
