@@ -175,6 +175,9 @@ type Info struct {
 	Login        string   // what to do when it is not logged in, one line
 	KeyVariables []string // environment variables that log it in, any one of them
 	VersionArgs  []string // prints the version, quickly and offline
+	// Hermetic says that without Request.Inherit it loads nothing that the user or the
+	// repository has set up: no MCP servers among that.
+	Hermetic bool
 	// Tools are those that its calls can be of, where these are not all; nil: all.
 	Tools        []Tool
 	LoginArgs    []string // exits 0 when logged in, quickly, free of charge; or nil

@@ -75,11 +75,11 @@ func (l *loader) lintRules(rules, around []Permission) {
 		switch {
 		case other == nil, other.Effect == r.Effect && namesFile(r) && other.Pattern != r.Pattern:
 		case other.Effect == r.Effect:
-			l.warn(r.Pos, "remove it", "this rule says nothing new: line %d has `%s`", other.Pos.Line, other.text())
+			l.warn(r.Pos, "remove it", "this rule says nothing new: line %d has `%s`", other.Pos.Line, other)
 		case other.Tool == "*":
-			l.warn(r.Pos, "write `default: "+other.Effect+"` instead of that rule", "this rule never applies: `%s` on line %d goes before it", other.text(), other.Pos.Line)
+			l.warn(r.Pos, "write `default: "+other.Effect+"` instead of that rule", "this rule never applies: `%s` on line %d goes before it", other, other.Pos.Line)
 		default:
-			l.warn(r.Pos, "remove it, or narrow the other one", "this rule never applies: `%s` on line %d goes before it", other.text(), other.Pos.Line)
+			l.warn(r.Pos, "remove it, or narrow the other one", "this rule never applies: `%s` on line %d goes before it", other, other.Pos.Line)
 		}
 	}
 }
@@ -113,8 +113,8 @@ func overruling(r Permission, before, after []Permission) *Permission {
 	return nil
 }
 
-// text is a rule as it is written.
-func (p Permission) text() string {
+// String is a rule as it is written.
+func (p Permission) String() string {
 	s := p.Effect + ": " + p.Tool
 	if p.Pattern != "" {
 		s += "(" + p.Pattern + ")"

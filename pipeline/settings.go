@@ -128,7 +128,7 @@ func (s *settings) permissions(prefix string, p Permissions, origin map[string]s
 	}
 	for _, r := range p.Rules {
 		at := Error{File: cmp.Or(r.File, s.plan.File), Pos: r.Pos}.where()
-		s.add(prefix+"rules", r.text(), at)
+		s.add(prefix+"rules", r.String(), at)
 	}
 	if p.Strict {
 		s.add(prefix+"strict", true, origin["permissions.strict"])

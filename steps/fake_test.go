@@ -37,6 +37,9 @@ type fakeAgent struct {
 	keeps   []string // the effects of rules that it keeps by itself; "default" for the default
 	talks   bool     // it speaks the protocol of a talker
 	deaf    bool     // and cannot be interrupted
+
+	hermetic bool          // it loads nothing of the user's
+	tools    []agents.Tool // those that it has; nil: all
 }
 
 func (f fakeAgent) Enforces(_ agents.Request, r *agents.Rule) bool {
@@ -49,6 +52,7 @@ func (f fakeAgent) Enforces(_ agents.Request, r *agents.Rule) bool {
 func (f fakeAgent) Info() agents.Info {
 	return agents.Info{
 		Name: "fake", Title: "Fake", Executable: "no-such-agent", Install: "install it",
+		Hermetic: f.hermetic, Tools: f.tools,
 		Capabilities: agents.Capabilities{ChoosesSessionID: f.chooses, Resume: true, Fork: true, Cost: f.bounds, MaxCost: f.bounds, NativeSandbox: f.native},
 	}
 }

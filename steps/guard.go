@@ -189,14 +189,15 @@ func (g *guard) linked(c policy.Call, judge func(policy.Call) policy.Decision) p
 	default:
 		return d
 	}
-	led, ok := realPath(g.request.Dir, c.Target)
-	if !ok {
-		return d
-	}
-	there := judge(policy.Call{Tool: c.Tool, Target: led})
-	if there.Effect == policy.Deny || there.Effect == policy.Ask && d.Effect != policy.Deny {
-		there.Why += ", where " + c.Target + " leads"
-		return there
+	for _, file := range policy.Files(c) {
+		led, ok := realPath(g.request.Dir, file)
+		if !ok {
+			continue
+		}
+		if there := judge(policy.Call{Tool: c.Tool, Target: led}); there.Harder(d) {
+			d = there
+			d.Why += ", where " + file + " leads"
+		}
 	}
 	return d
 }

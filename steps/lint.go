@@ -10,8 +10,14 @@ import (
 )
 
 // Lint warns of what a plan says and its agents cannot quite hold to: a budget in
-// dollars that does not see what agents use which report no cost.
+// dollars that does not see what agents use which report no cost, and rules that none of
+// their calls can match.
 func Lint(p *pipeline.Plan, adapters map[string]agents.Adapter) []pipeline.Warning {
+	return append(lintBudgets(p, adapters), lintRules(p, adapters)...)
+}
+
+// lintBudgets warns of budgets that do not see all that is used.
+func lintBudgets(p *pipeline.Plan, adapters map[string]agents.Adapter) []pipeline.Warning {
 	blind := map[string][]string{} // agents without cost, by the path of a budget
 	var order []string
 	budgets := map[string]pipeline.Warning{}

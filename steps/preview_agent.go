@@ -37,7 +37,7 @@ type PreviewAgent struct {
 
 // A PreviewRule is one rule on tools, and who keeps it.
 type PreviewRule struct {
-	Rule  string `json:"rule"`            // "deny shell(rm *)", or "default deny"
+	Rule  string `json:"rule"`            // "deny shell(rm *)", "default deny" or "protected files"
 	Where string `json:"where,omitempty"` // file:line:col
 	// Kept is `enforced` where the agent itself refuses a call before it runs,
 	// `sandboxed` where the call comes to nothing, and `detected` where flow sees the
@@ -106,8 +106,8 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 	}
 	req.Confined = confinable(adapter, req)
 	a.Transport = transport(adapter, req)
-	a.Rules = previewRules(adapter, req)
 	cmd, err := adapter.Command(req)
+	a.Rules = previewRules(adapter, req, cmd.Talks)
 	if err != nil {
 		a.Problem = err.Error()
 	}
@@ -119,8 +119,9 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 	return a
 }
 
-// previewRules says of every rule of a request who keeps it.
-func previewRules(adapter agents.Adapter, req agents.Request) []PreviewRule {
+// previewRules says of every rule of a request who keeps it, and of what is protected.
+// talks says that the agent asks flow.
+func previewRules(adapter agents.Adapter, req agents.Request, talks bool) []PreviewRule {
 	var all []PreviewRule
 	for _, e := range Enforcement(adapter, req) {
 		r := PreviewRule{Rule: "default " + req.RuleDefault, Kept: e.How, Why: e.Why}
@@ -131,7 +132,22 @@ func previewRules(adapter agents.Adapter, req agents.Request) []PreviewRule {
 		}
 		all = append(all, r)
 	}
+	if req.Ruled() {
+		all = append(all, previewProtected(adapter, req, talks))
+	}
 	return all
+}
+
+// previewProtected says who keeps protected files: whoever would keep a rule on them,
+// but an agent that does not ask is told of none.
+func previewProtected(adapter agents.Adapter, req agents.Request, talks bool) PreviewRule {
+	req.Rules = []agents.Rule{{Effect: "ask", Tool: string(agents.ToolEditFile), Pattern: policy.Protected()[0] + "/**"}}
+	req.RuleDefault = ""
+	r := PreviewRule{Rule: "protected files", Kept: agents.Detected, Why: "the agent does not ask"}
+	if e := Enforcement(adapter, req)[0]; talks || e.How == agents.Sandboxed {
+		r.Kept, r.Why = e.How, e.Why
+	}
+	return r
 }
 
 // sessionNames puts words in the place of the sessions that checkedSession made up.

@@ -23,6 +23,7 @@ func (Adapter) Info() agents.Info {
 		Name:       name,
 		Title:      "Claude Code",
 		Transports: transports(),
+		Hermetic:   true,
 		Executable: "claude",
 		// The version is named because npm on Node 20 silently picks 2.1.197, the
 		// last one that claims to run there.

@@ -38,6 +38,7 @@ func (Adapter) Info() agents.Info {
 		Name:         name,
 		Title:        "Codex",
 		Transports:   []string{transportExec, transportServer},
+		Hermetic:     true,
 		Executable:   "codex",
 		Tools:        []agents.Tool{agents.ToolShell, agents.ToolWriteFile, agents.ToolEditFile, agents.ToolWebSearch, agents.ToolMCP},
 		Install:      "install the Codex CLI: npm install -g @openai/codex",

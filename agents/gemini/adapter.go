@@ -31,6 +31,7 @@ func (Adapter) Info() agents.Info {
 		Name:         Name,
 		Title:        "Gemini CLI",
 		Transports:   []string{headless, transport},
+		Hermetic:     true,
 		Executable:   "gemini",
 		Install:      "npm install -g @google/gemini-cli",
 		Login:        loginHint,

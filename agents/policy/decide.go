@@ -88,7 +88,7 @@ func (p *Policy) Risk(c Call) agents.Risk {
 // protected, and high for others.
 func (p *Policy) riskOfFiles(c Call, usual agents.Risk) agents.Risk {
 	guarded := func(file string) bool { return p.protected(file) != nil }
-	if !p.inside(c) || writes(string(c.Tool)) && slices.ContainsFunc(paths(c), guarded) {
+	if !p.inside(c) || writes(string(c.Tool)) && slices.ContainsFunc(Files(c), guarded) {
 		return agents.RiskHigh
 	}
 	return usual
@@ -96,7 +96,7 @@ func (p *Policy) riskOfFiles(c Call, usual agents.Risk) agents.Risk {
 
 // inside reports whether all files that a call is about are in the workspace.
 func (p *Policy) inside(c Call) bool {
-	files := paths(c)
+	files := Files(c)
 	if c.Tool == agents.ToolSearchContent || c.Tool == agents.ToolFindFiles {
 		files = []string{searched(c)}
 	}

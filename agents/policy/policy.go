@@ -139,6 +139,11 @@ func writes(tool string) bool {
 	return tool == string(agents.ToolWriteFile) || tool == string(agents.ToolEditFile)
 }
 
+// Harder reports whether d denies or asks where other does not, or not as hard.
+func (d Decision) Harder(other Decision) bool {
+	return d.Effect.weight() >= Ask.weight() && d.Effect.weight() > other.Effect.weight()
+}
+
 // heavier returns the decision that is judged harder, the first of equal ones.
 func heavier(a, b Decision) Decision {
 	if b.Effect.weight() > a.Effect.weight() {

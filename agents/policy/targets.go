@@ -14,7 +14,7 @@ import (
 // files judges a call on files: every one of them.
 func (p *Policy) files(c Call) Decision {
 	var d Decision
-	for i, path := range paths(c) {
+	for i, path := range Files(c) {
 		one := p.path(string(c.Tool), path)
 		if i == 0 {
 			d = one
@@ -25,9 +25,9 @@ func (p *Policy) files(c Call) Decision {
 	return d
 }
 
-// paths are the files that a call is about: those that its arguments name, else its
-// target.
-func paths(c Call) []string {
+// Files are the files that a call on files is about: those that its arguments name, else
+// its target.
+func Files(c Call) []string {
 	var args struct {
 		FilePath     string `json:"file_path"`
 		NotebookPath string `json:"notebook_path"`
