@@ -2,9 +2,11 @@ package policy_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -243,7 +245,7 @@ func denyList() *policy.Policy { return policy.New(rules("deny shell(rm *)"), "a
 // another matter, and docs/permissions.md gives its figures.
 func TestSpellings(t *testing.T) {
 	all := spellings()
-	count := map[policy.Effect]int{}
+	count, tried := map[policy.Effect]int{}, 0
 	for _, s := range all {
 		if d := allowList().Judge(shell(s.script)); d.Effect != policy.Deny && d.Effect != policy.Ask {
 			t.Errorf("an allow-list lets %q pass (%s)", s.script, d.Why)
@@ -253,8 +255,52 @@ func TestSpellings(t *testing.T) {
 			t.Errorf("a deny-list says %s of %q (%s), want %s", d.Effect, s.script, d.Why, s.denyList)
 		}
 		count[d.Effect]++
+		if s.needs != "-" {
+			tried++
+		}
 	}
-	t.Logf("of %d spellings a deny-list denies %d, asks about %d and misses %d", len(all), count[caught], count[opaque], count[missed])
+	figures := fmt.Sprintf("Of %d spellings of a forbidden command, %d of them tried in a real shell, an allow-list lets none pass. `deny: shell(rm *)` with `default: allow` denies %d of them, asks about %d, and misses %d,",
+		len(all), tried, count[caught], count[opaque], count[missed])
+	page, err := os.ReadFile("../../docs/permissions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(strings.Fields(string(page)), " "), figures) {
+		t.Errorf("docs/permissions.md does not say: %s", figures)
+	}
+}
+
+// Whatever a spelling stands in, it does not pass.
+func TestSpellingsInContext(t *testing.T) {
+	quoted := func(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+	contexts := map[string]func(string) string{
+		"subshell":     func(s string) string { return "(\n" + s + "\n)" },
+		"group":        func(s string) string { return "{ ls\n" + s + "\n}" },
+		"substitution": func(s string) string { return "echo \"$(\n" + s + "\n)\"" },
+		"process":      func(s string) string { return "cat <(\n" + s + "\n)" },
+		"heredoc":      func(s string) string { return "cat <<END_OF_TEXT\n$(\n" + s + "\n)\nEND_OF_TEXT\n" },
+		"condition":    func(s string) string { return "if ls; then\n" + s + "\nfi" },
+		"loop":         func(s string) string { return "while ls; do\n" + s + "\ndone" },
+		"case":         func(s string) string { return "case $x in *)\n" + s + "\n;; esac" },
+		"function":     func(s string) string { return "ls() {\n" + s + "\n}\nls" },
+		"shell":        func(s string) string { return "sh -c " + quoted(s) },
+		"bash":         func(s string) string { return "timeout 5 bash -euo pipefail -c " + quoted(s) },
+		"eval":         func(s string) string { return "eval " + quoted(s) },
+		"find":         func(s string) string { return "find . -exec sh -c " + quoted(s) + " \\;" },
+		"xargs":        func(s string) string { return "ls | xargs -n 1 sh -c " + quoted(s) },
+		"default":      func(s string) string { return "echo ${x:-$(\n" + s + "\n)}" },
+		"arithmetic":   func(s string) string { return "echo $(( $(\n" + s + "\n) + 1 ))" },
+		"background":   func(s string) string { return "{\n" + s + "\n} &\nwait" },
+		"beside":       func(s string) string { return "ls && git status\n" + s + "\necho done" },
+	}
+	p := allowList()
+	for _, s := range spellings() {
+		for name, context := range contexts {
+			if d := p.Judge(shell(context(s.script))); d.Effect != policy.Deny && d.Effect != policy.Ask {
+				t.Errorf("an allow-list lets %q pass in a %s: %s", s.script, name, d.Why)
+			}
+		}
+	}
 }
 
 // The spellings do what they are there for, so that the table is worth something.
