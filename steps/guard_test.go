@@ -142,16 +142,26 @@ func TestRealPath(t *testing.T) {
 	}
 }
 
-// What an agent asks about is decided by where a path leads as well.
+// What an agent asks about is decided by where its paths lead as well.
 func TestGuardDecides(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Symlink("/etc", filepath.Join(dir, "link")); err != nil {
+	if err := os.Mkdir(filepath.Join(dir, ".claude"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	for name, target := range map[string]string{"link": "/etc", "notes": ".claude"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	g := newGuard(fakeAgent{}, agents.Request{Dir: dir}, "")
-	for path, want := range map[string]policy.Effect{"a": policy.Allow, "link/a": policy.Deny, "/etc/a": policy.Deny} {
-		if d := g.decide(policy.Call{Tool: agents.ToolEditFile, Target: path}); d.Effect != want {
-			t.Errorf("%s: %+v", path, d)
+	patch := func(path string) policy.Call {
+		return policy.Call{Tool: agents.ToolEditFile, Target: "a", Arguments: []byte(`{"changes":[{"path":"a"},{"path":"` + path + `"}]}`)}
+	}
+	for path, want := range map[string]policy.Effect{"b": policy.Allow, "link/a": policy.Deny, "/etc/a": policy.Deny, "notes/settings.json": policy.Ask, "./NOTES/../.Claude/x": policy.Ask} {
+		for _, call := range []policy.Call{{Tool: agents.ToolEditFile, Target: path}, patch(path)} {
+			if d := g.decide(call); d.Effect != want {
+				t.Errorf("%s: %+v", path, d)
+			}
 		}
 	}
 }
