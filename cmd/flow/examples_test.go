@@ -110,8 +110,8 @@ func gitPath(t *testing.T) string {
 
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
 
-// TestPagesAreValid validates the whole pipelines and the profiles that the README and the pages
-// for users show.
+// TestPagesAreValid validates the whole pipelines, the profiles and the configurations that the
+// README and the pages for users show.
 func TestPagesAreValid(t *testing.T) {
 	t.Parallel()
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
@@ -125,20 +125,22 @@ func TestPagesAreValid(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, block := range yamlBlock.FindAllSubmatch(text, -1) {
-			block := string(block[1])
-			if strings.HasPrefix(block, "agents:") && !strings.Contains(block, "\nsteps:") {
+			block, name := string(block[1]), "shown.yaml"
+			if filepath.Base(page) == "config.md" {
+				name = projectFile
+			} else if strings.HasPrefix(block, "agents:") && !strings.Contains(block, "\nsteps:") {
 				block += "inputs: {url: {type: string}}\nsteps: {a: {prompt: hi}}\n" // a profile
 			}
-			if !strings.Contains("\n"+block, "\nsteps:") {
+			if name != projectFile && !strings.Contains("\n"+block, "\nsteps:") {
 				continue // an excerpt
 			}
 			shown++
 			r := crashRun{dir: t.TempDir()}
-			if err := os.WriteFile(filepath.Join(r.dir, "shown.yaml"), []byte(block), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(r.dir, name), []byte(block), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if out, err := r.command("validate", "shown.yaml").CombinedOutput(); err != nil {
-				t.Errorf("%s shows a pipeline that is not valid:\n%s", page, out)
+			if out, err := r.command("validate", name).CombinedOutput(); err != nil {
+				t.Errorf("%s shows what is not valid:\n%s", page, out)
 			}
 		}
 	}
