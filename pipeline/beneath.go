@@ -19,7 +19,8 @@ func (l *loader) defaultAgent() string {
 
 // layAgents gives the profiles of the pipeline what they leave open.
 func (l *loader) layAgents() {
-	for name, p := range l.plan.Agents {
+	for _, name := range slices.Sorted(maps.Keys(l.plan.Agents)) { // in order, for which circle is dropped
+		p := l.plan.Agents[name]
 		l.beneath(&p, l.says[name])
 		l.plan.Agents[name] = p
 		l.checkExec(p)
@@ -105,7 +106,9 @@ func (l *loader) adoptEnv(p *Profile, c *Config, name string) {
 
 // decoder is a loader for nodes of the configuration.
 func (c *Config) decoder(o Options) *loader {
-	return &loader{o: o, file: c.file, src: c.src, lines: c.lines, plan: &Plan{}, places: map[string]map[string]Pos{}}
+	d := newLoader(c.file, nil, o)
+	d.src, d.lines = c.src, c.lines
+	return d
 }
 
 // at is the place of a key as file:line:col.
@@ -196,43 +199,46 @@ func (l *loader) limit(c *Config) {
 
 // permit adds the rules of a configuration for all agents.
 func (l *loader) permit(c *Config) {
-	far := c.shared.Permissions
-	if far == nil {
-		return
-	}
-	l.plan.Permissions = over(l.plan.Permissions, far, true, func(key string) {
+	near := l.plan.Permissions
+	l.plan.Permissions = over(near, c.shared.Permissions, near, func(key string) {
 		l.plan.from("permissions."+key, c.origin("permissions."+settingOf(key)))
 	})
 }
 
-// permitAgent adds the rules that configurations have for an agent. A default of theirs
-// counts where no nearer place has one, the pipeline as a whole included.
+// permitAgent adds the rules that configurations have for an agent. Their default counts
+// where no nearer place has one, the pipeline as a whole and nearer configurations included.
 func (l *loader) permitAgent(p *Profile) {
-	said := p.Permissions != nil && p.Permissions.Default != "" || l.plan.Permissions != nil && l.plan.Permissions.Default != ""
+	said := MergePermissions(l.plan.Permissions, p.Permissions)
 	for _, c := range l.o.Configs {
 		for _, name := range slices.Compact([]string{p.Name, p.Use}) {
-			far := c.profiles[name].Permissions
-			if far == nil || name == p.Name && name != p.Use && p.File != c.file {
+			if name == p.Name && name != p.Use && p.File != c.file {
 				continue // another profile of that name
 			}
-			p.Permissions = over(p.Permissions, far, !said, func(key string) {
+			far := c.profiles[name].Permissions
+			p.Permissions = over(p.Permissions, far, said, func(key string) {
 				p.from("permissions."+key, c.origin("agents."+name+".permissions."+settingOf(key)))
 			})
-			said = said || far.Default != ""
+			said = MergePermissions(far, said)
 		}
-		said = said || c.shared.Permissions != nil && c.shared.Permissions.Default != ""
+		said = MergePermissions(c.shared.Permissions, said)
 	}
 }
 
-// over puts near over what is farther, whose default may not count. from is told the keys
-// that changed by that.
-func over(near, far *Permissions, counts bool, from func(key string)) *Permissions {
+// over puts near over what is farther. Of that the default and the time to wait count only
+// where said, which is all that is nearer, has none. from is told the keys that changed.
+func over(near, far, said *Permissions, from func(key string)) *Permissions {
+	if far == nil {
+		return near
+	}
 	before, beneath := Permissions{}, *far
 	if near != nil {
 		before = *near
 	}
-	if !counts {
+	if said != nil && said.Default != "" {
 		beneath.Default = ""
+	}
+	if said != nil && said.AskTimeout > 0 {
+		beneath.AskTimeout = 0
 	}
 	all := MergePermissions(&beneath, near)
 	for key, changed := range map[string]bool{

@@ -248,7 +248,7 @@ func (l *loader) programKey(e entry) {
 func Configured(o Options) *Plan {
 	l := newLoader("", nil, o)
 	for _, c := range o.Configs {
-		for name := range c.agents {
+		for _, name := range slices.Sorted(maps.Keys(c.agents)) {
 			l.knownAgent(named{name: name})
 		}
 	}

@@ -265,6 +265,9 @@ func TestPermissionsAreLayered(t *testing.T) {
 			"permissions: {rules: [{allow: web_search}]}", pipe("rules: [{allow: shell(ls)}]", "rules: [{deny: web_fetch}]", "rules: [{ask: mcp}]"),
 			" deny:shell(rm *)@user.yaml allow:web_search@project.yaml allow:shell(ls)@ ask:shell@user.yaml deny:web_fetch@ ask:mcp@",
 		},
+		"the pipeline's time to wait goes before an agent's": {
+			"agents: {claude: {permissions: {ask-timeout: 5m}}}", "", pipe("ask-timeout: 6m", "", ""), " 6m0s",
+		},
 		"time to wait": {"permissions: {ask-timeout: 5m}", "permissions: {ask-timeout: 6m}", pipe("", "", ""), " 6m0s"},
 		"protected":    {"permissions: {protect: a}", "permissions: {protect: b}", pipe("protect: c", "", ""), " [a b c]"},
 	} {
