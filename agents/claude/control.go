@@ -66,6 +66,7 @@ func (c *conversation) hooked(r *request, body *fastjson.Value) []agents.Event {
 // permission is a tool call that waits for a verdict.
 func (c *conversation) permission(r *request, body *fastjson.Value, tool string, input *fastjson.Value) []agents.Event {
 	r.toolID = native.String(body, "tool_use_id")
+	c.consulted[r.toolID] = true
 	if interactive(tool) || body.GetBool("requires_user_interaction") {
 		c.respond(r, r.opinion(agents.Verdict{Effect: agents.EffectDeny, Message: nobody}))
 		return decided(r, agents.EffectDeny, "default", nobody)

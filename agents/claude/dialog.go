@@ -29,6 +29,7 @@ type dialog struct {
 	stream    stream
 	calls     map[string]call // open tool calls by id
 	subagents map[string]bool // background tasks that are agents, by task id
+	consulted map[string]bool // ids of calls that flow was asked about; nil: it never is
 	denied    denials
 	spent     agents.Usage // tokens of the messages streamed so far
 	tally     tally

@@ -33,6 +33,7 @@ type conversation struct {
 }
 
 func newConversation(d *dialog, r agents.Request) *conversation {
+	d.consulted = map[string]bool{}
 	return &conversation{dialog: d, prompt: neutral(r.Prompt), messages: messages{space: space(r)}, seen: map[string]bool{}}
 }
 

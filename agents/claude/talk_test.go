@@ -231,6 +231,33 @@ func TestTalkWithdrawn(t *testing.T) {
 	}
 }
 
+// A call whose input is wrong fails before flow is asked about it, so it was not made. One
+// that fails after that was.
+func TestTalkUnmade(t *testing.T) {
+	call := assistant("m1", `{"type":"tool_use","id":"t1","name":"Write","input":{"file_path":"/x"}}`)
+	result := func(text string) string {
+		return `{"type":"user","message":{"content":[{"type":"tool_result","tool_use_id":"t1","is_error":true,"content":"` + text + `"}]}}`
+	}
+	for _, tt := range []struct {
+		name     string
+		lines    []string
+		declined bool
+	}{
+		{"not asked about", []string{call, result("<tool_use_error>File has not been read yet.</tool_use_error>")}, true},
+		{"asked about", []string{call, hookOf(`"r1"`, "Write", `{}`), result("<tool_use_error>The disk is full.</tool_use_error>")}, false},
+		{"another error", []string{call, result("Exit code 1")}, false},
+	} {
+		bodies := play(talking(t), tt.lines...)
+		if done := bodies[len(bodies)-1].(agents.ToolCompleted); done.Declined != tt.declined {
+			t.Errorf("%s: %+v", tt.name, done)
+		}
+	}
+	oneWay := play(claude.Adapter{}.Dialog(agents.Request{}), call, result("<tool_use_error>File has not been read yet.</tool_use_error>"))
+	if oneWay[len(oneWay)-1].(agents.ToolCompleted).Declined {
+		t.Error("nobody is asked in the one-way transport")
+	}
+}
+
 // Ids of other kinds than texts are echoed as they came.
 func TestTalkNumberedRequest(t *testing.T) {
 	c := talking(t)

@@ -152,11 +152,11 @@ func (d *dialog) endTool(block, line *fastjson.Value) []agents.Event {
 		done.Result = native.Raw(block, "content")
 		return append([]agents.Event{{Body: done}}, fileChanged(id, c, block, structured(line))...)
 	}
-	done.Declined = c.declined || refused(line.GetArray("tool_result_meta"), id) ||
-		native.String(line, "permissionDecision", "decision") == "reject" // in a session's file
 	if done.Error = contentText(block.Get("content")); done.Error == "" {
 		done.Error = "the tool failed without a message"
 	}
+	done.Declined = c.declined || refused(line.GetArray("tool_result_meta"), id) || d.unmade(id, done.Error) ||
+		native.String(line, "permissionDecision", "decision") == "reject" // in a session's file
 	if c.tool == agents.ToolShell {
 		done.ExitCode = exitCode(done.Error)
 	}
@@ -178,10 +178,17 @@ func refused(meta []*fastjson.Value, id string) bool {
 			continue
 		}
 		kind := native.String(m, "non_execution_kind")
-		return kind == "user-rejected" || kind == "permission-rule" ||
+		return kind == "user-rejected" || kind == "permission-rule" || kind == "cancelled" ||
 			native.String(m, "permission_decision", "decision") == "reject"
 	}
 	return false
+}
+
+// unmade reports whether the error says that the call was not made: there is no such tool
+// for the agent, or the CLI found the input wrong before it asked flow about the call.
+func (d *dialog) unmade(id, text string) bool {
+	text, ok := strings.CutPrefix(text, "<tool_use_error>")
+	return ok && (strings.HasPrefix(text, "Error: No such tool available") || d.consulted != nil && !d.consulted[id])
 }
 
 // exitCode reads the first line of a failed shell command's output. Commands that

@@ -393,3 +393,20 @@ func TestRealClaudeMCP(t *testing.T) {
 		t.Errorf("the audit log: %s", audit)
 	}
 }
+
+// TestRealClaudeMistaken demands that forbidden calls which cannot be made anyway (of a tool
+// that the agent does not have, of a file that it has not read) do not end the step.
+func TestRealClaudeMistaken(t *testing.T) {
+	path, binary := realCLIs(t), buildFlow(t)
+	model := scriptmodel.New(callsInTurn(
+		call("Write", map[string]any{"file_path": "greet.txt", "content": "x"}),
+		call("WebFetch", map[string]any{"url": "http://127.0.0.1:1/", "prompt": "x"}),
+		call("Write", map[string]any{"file_path": "docs/a.md", "content": "fine"}),
+	), nil)
+	l := newLab(t, path, binary, model)
+	file := l.pipeline(t, "rules.yaml", "AGENT", "claude", "RULES", `{default: deny, rules: [{allow: "write_file(docs/**)"}]}`)
+	l.flow(t, 0, "run", file, "-o", "json")
+	if l.read(t, "work/greet.txt") != wrongLine+"\n" || l.read(t, "work/docs/a.md") != "fine" {
+		t.Error("other files were written than the rules allow")
+	}
+}
