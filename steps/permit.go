@@ -216,7 +216,7 @@ func (a *attempt) personSays(ctx context.Context, q Question) (Answer, error) {
 		return Answer{}, err
 	}
 	if a.x.Ask == nil {
-		a.notice(noticePermission, q.Text+"; answer with: flow approve "+a.x.RunID+" "+q.Path)
+		a.notice(noticePermission, "waits for flow approve "+a.x.RunID+" "+q.Path+": "+q.Text)
 	}
 	answer, err := a.x.answer(ctx, q, a.x.ledger.get(a.task.Path).open)
 	settled := PermissionAsked{Settled: q.Key()}
