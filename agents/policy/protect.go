@@ -173,11 +173,11 @@ func filesIn(text string) []string {
 }
 
 // onlyReads reports whether a command's program writes to no file that is named in its
-// arguments, as it stands there.
+// arguments, as it stands there. (uniq and xxd do: to their second one.)
 func onlyReads(c command) bool {
 	switch c.name() {
-	case "cat", "head", "tail", "less", "more", "nl", "tac", "od", "xxd", "hexdump", "strings", "wc", "cut", "tr", "uniq", "column", "comm", "join", "paste",
-		"ls", "dir", "tree", "file", "stat", "du", "df", "readlink", "realpath", "basename", "dirname", "pwd", "which", "type",
+	case "cat", "head", "tail", "nl", "tac", "od", "hexdump", "strings", "wc", "cut", "tr", "column", "comm", "join", "paste",
+		"ls", "dir", "file", "stat", "du", "df", "readlink", "realpath", "basename", "dirname", "pwd", "which", "type",
 		"grep", "egrep", "fgrep", "rg", "ag", "diff", "cmp", "man", "whatis", "md5sum", "sha1sum", "sha256sum", "jq", "echo", "printf", "test", "[":
 		return !c.escapes("")
 	case "find", "sort", "sed":
@@ -201,8 +201,8 @@ func setsGit(c command) bool {
 	return !slices.ContainsFunc(c.words, asks)
 }
 
-// subcommand is the first word after a program's options, "" when there is none or it is
-// not known.
+// subcommand is the first word after a program's options: "" when there is none, "?" when
+// it is not known.
 func (c command) subcommand() string {
 	for i := 1; i < len(c.words); i++ {
 		switch w := c.words[i]; {

@@ -87,7 +87,7 @@ func TestProtectedFromCommands(t *testing.T) {
 	for _, script := range []string{
 		"echo x > .git/hooks/pre-commit", "echo x >> AGENTS.md", "echo x > ./.github/workflows/ci.yml", "echo x > .git/hooks/$n", "cd sub && echo x > .envrc", "cat > CLAUDE.md <<E\nx\nE", "echo x &> .mcp.json",
 		"tee .claude/settings.json", "echo x | tee -a AGENTS.md", "cp x .git/hooks/pre-commit", "cp x .GIT/hooks/y", "mv AGENTS.md x", "rm -rf .git", "rm .claude/*", "rm *.md", "ln -sf x .envrc", "install -m 755 x .git/hooks/y", "touch .git/hooks/x",
-		"chmod +x .git/hooks/x", "sed -i s/a/b/ AGENTS.md", "sed -n 'w AGENTS.md' a", "python3 -c 'open(\".envrc\", \"w\")'", "awk '{print > \"AGENTS.md\"}' a", "dd of=.envrc", "sort -o AGENTS.md a", "git config core.hooksPath x", "git -C . config alias.x '!y'", "git config --global core.editor x", "git mv a AGENTS.md", "git checkout x -- .github/workflows",
+		"chmod +x .git/hooks/x", "sed -i s/a/b/ AGENTS.md", "sed -n 'w AGENTS.md' a", "python3 -c 'open(\".envrc\", \"w\")'", "awk '{print > \"AGENTS.md\"}' a", "dd of=.envrc", "sort -o AGENTS.md a", "uniq a AGENTS.md", "xxd -r a .envrc", "git config core.hooksPath x", "git -C . config alias.x '!y'", "git config --global core.editor x", "git mv a AGENTS.md", "git checkout x -- .github/workflows",
 		"timeout 5 rm .envrc", "sudo rm .envrc", "env X=1 rm .envrc", "sh -c 'rm .envrc'", "find .git -name x -delete", "find . -exec cp {} .git/hooks \\;", "xargs rm .envrc", "cd .git && rm x", "cd .git/hooks", "pushd .claude", "rm -- .envrc", "cp --target-directory=.git/hooks x", "tar -C .git/hooks -xf x", "rm deploy/x", "rm \"$HOME\"/.claude/x", "echo x > ~/.bashrc", "truncate -s 0 'AGENTS.md'",
 	} {
 		for name, p := range map[string]*policy.Policy{
