@@ -68,7 +68,9 @@ func (c *Conversation) message(done bool, id, text string) []agents.Event {
 	if !done {
 		return nil
 	}
-	c.answer = &text
+	if c.end == nil { // what is said after the end of the turn is not its answer
+		c.answer = &text
+	}
 	rest, partial := c.rest(id, text)
 	if rest == "" && partial {
 		return nil

@@ -102,7 +102,12 @@ type answer struct {
 	earlier []byte // the last segment before, unless it was blank
 	message string // the id of the message that the segment belongs to
 	closed  int    // the length of segment when the turn ended
+	over    bool   // the turn has ended
+	final   string // with this answer: what is said later is not part of it
 }
+
+// close takes what was said so far for the answer of the turn.
+func (a *answer) close() { a.final, a.closed, a.over = a.String(), len(a.segment), true }
 
 func (a *answer) add(text, message string) {
 	if message != a.message {
@@ -123,6 +128,9 @@ func (a *answer) cut() {
 // String is the final answer: what the model said after its last tool, or before that
 // when it had nothing to add.
 func (a *answer) String() string {
+	if a.over {
+		return a.final
+	}
 	if text := string(a.segment); strings.TrimSpace(text) != "" {
 		return text
 	}
@@ -152,7 +160,7 @@ func (c *Client) onPlan(u *fastjson.Value) []agents.Event {
 // onTurnEnd takes the answer to session/prompt.
 func (c *Client) onTurnEnd(result *fastjson.Value) []agents.Event {
 	c.turn.ended, c.turn.stop = true, native.String(result, "stopReason")
-	c.turn.text.closed = len(c.turn.text.segment)
+	c.turn.text.close()
 	usage := c.spent.takeUsage(result)
 	if model := busiest(result.GetArray("_meta", "quota", "model_usage")); model != "" {
 		c.model = model
