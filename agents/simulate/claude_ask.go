@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -67,8 +68,9 @@ func (a *claudeAsk) over() bool {
 func (k *claudeTalk) ask(request object) *claudeAsk {
 	a := &claudeAsk{id: uuid.NewString(), answered: make(chan struct{})}
 	if k.odd.id0 {
-		a.id = "0"
+		a.id = strconv.Itoa(k.requested)
 	}
+	k.requested++
 	k.asked = a
 	line := object{"type": "control_request", "request_id": a.id, "request": request}
 	k.send(line)

@@ -14,12 +14,13 @@ import (
 // client sends messages, and requests of both sides about them.
 type claudeTalk struct {
 	*claude
-	queue   []claudeMessage // that no turn has taken yet
-	current []claudeMessage // that the turn under way answers
-	hooks   []claudeHook
-	asked   *claudeAsk // the request that waits for an answer, or nil
-	status  int        // of the last turn
-	failure error      // why the input cannot be read on
+	queue     []claudeMessage // that no turn has taken yet
+	current   []claudeMessage // that the turn under way answers
+	hooks     []claudeHook
+	asked     *claudeAsk // the request that waits for an answer, or nil
+	requested int        // requests made
+	status    int        // of the last turn
+	failure   error      // why the input cannot be read on
 }
 
 // A claudeMessage is one message of the user.

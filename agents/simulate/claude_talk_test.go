@@ -479,7 +479,7 @@ func TestClaudeOddities(t *testing.T) {
 	})
 	t.Run("id0 and duplicate-id", func(t *testing.T) {
 		p := start(t, "id0;duplicate-id;run=touch ran")
-		for range 2 {
+		for range 2 { // the same request twice
 			if id, _ := p.asks("can_use_tool"); id != "0" {
 				t.Errorf("id %v", id)
 			}

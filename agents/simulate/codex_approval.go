@@ -8,7 +8,7 @@ import (
 )
 
 // begin tells of a call and asks the client about it, where the approval policy wants
-// that. What a client allows is made whatever the sandbox says.
+// that. What a client allows is made outside the sandbox, unless the thread is held in it.
 func (c *codexTurn) begin(x call) (call, bool) {
 	c.calls++
 	why := codexForbids(c.turn, c.thread.sandbox, append(c.server.args.writableRoots(), c.thread.roots...), x)
@@ -18,11 +18,13 @@ func (c *codexTurn) begin(x call) (call, bool) {
 		return x, false
 	}
 	c.pending = c.item(x)
-	if ask {
-		return x, c.approve(x)
+	if !ask {
+		c.started(c.pending)
+	} else if !c.approve(x) {
+		return x, false
 	}
-	c.started(c.pending)
-	if why != "" && !c.thread.granted[grant(x)] {
+	free := !c.thread.held && (ask || c.thread.granted[grant(x)])
+	if why != "" && !free {
 		c.end(x, result{output: why, status: 1})
 		return x, false
 	}
@@ -113,7 +115,7 @@ func (c *codexTurn) approve(x call) bool {
 func (c *codexTurn) ask(method string, params object) *rpcCall {
 	a := c.server.call(c.odd, method, params, func(*rpcCall) {})
 	if c.interrupted() != nil && !a.over() {
-		c.unresolved = &a.id
+		c.unresolved = a.id
 		return a
 	}
 	c.resolved(a.id)
@@ -121,7 +123,7 @@ func (c *codexTurn) ask(method string, params object) *rpcCall {
 	return a
 }
 
-func (c *codexTurn) resolved(id int) {
+func (c *codexTurn) resolved(id any) {
 	c.server.notify("serverRequest/resolved", object{"threadId": c.session.ID, "requestId": id})
 }
 
@@ -187,7 +189,7 @@ func (c *codexTurn) end(x call, r result) {
 		}
 	}
 	c.completed(item)
-	if x.command == "" && r.err == nil {
+	if x.command == "" && item["status"] == "completed" {
 		c.notify("turn/diff/updated", object{"diff": "--- a/" + x.path + "\n+++ b/" + x.path + "\n" + hunk(x)})
 	}
 	c.fold()

@@ -282,6 +282,37 @@ func TestCodexApprovals(t *testing.T) {
 	}
 }
 
+// A profile that denies a path is not left, whatever the client allows.
+func TestCodexPermissionProfiles(t *testing.T) {
+	for _, tt := range []struct {
+		profile     string
+		edit        string
+		edited, ran bool
+	}{
+		{`{":root"="read",":workspace_roots"={"."="write"},"/proc/x"="deny"}`, "a.txt", true, true},
+		{`{":root"="read",":workspace_roots"={"."="write"},"/proc/x"="deny"}`, "/nowhere/a.txt", false, true},
+		{`{":root"="read","/proc/x"="deny"}`, "a.txt", false, false},
+		{`{":root"="read"}`, "a.txt", true, true},
+	} {
+		l := newLab(t).script("edit=" + tt.edit + ";run=touch ran")
+		c := l.serving("-c", `default_permissions="p"`, "-c", "permissions.p.filesystem="+tt.profile)
+		v := c.request("thread/start", object{"cwd": l.dir, "approvalPolicy": "untrusted", "permissions": "p"})
+		c.prompt(get(t, v, "result.thread.id").(string), "go")
+		for range 2 {
+			v := c.await("request", func(v map[string]any) bool { return v["id"] != nil && v["method"] != nil })
+			c.answer(v["id"], object{"decision": "accept"})
+		}
+		c.turned()
+		if edited, ran := exists(filepath.Join(l.dir, "a.txt")), exists(filepath.Join(l.dir, "ran")); edited != tt.edited || ran != tt.ran {
+			t.Errorf("%s: edited %v, ran %v", tt.profile, edited, ran)
+		}
+		if got := get(t, c.request("thread/start", object{"permissions": "none"}), "error.message").(string); !strings.Contains(got, "`none`") {
+			t.Errorf("%v", got)
+		}
+		c.close()
+	}
+}
+
 func TestCodexRemembersForTheSession(t *testing.T) {
 	l := newLab(t).script("run=touch ran;run=touch ran;run=touch other")
 	c := l.serving()
@@ -491,13 +522,13 @@ func TestCodexOddities(t *testing.T) {
 	})
 	t.Run("id0 and duplicate-id", func(t *testing.T) {
 		c := start(t, "id0;duplicate-id;run=touch ran;run=touch ran")
-		for range 2 {
+		for _, want := range []string{"0", "1"} {
 			for range 2 {
-				if id, _ := c.asked("item/commandExecution/requestApproval"); id != 0.0 {
+				if id, _ := c.asked("item/commandExecution/requestApproval"); id != want {
 					t.Errorf("id %v", id)
 				}
 			}
-			c.answer(0, object{"decision": "decline"})
+			c.answer(want, object{"decision": "decline"})
 		}
 		if got := c.turned()["status"]; got != "completed" {
 			t.Errorf("%v", got)

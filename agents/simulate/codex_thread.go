@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -23,6 +23,7 @@ type codexThread struct {
 	sandbox  string // in exec's words
 	profile  string // the permission profile that it comes from, or ""
 	roots    []string
+	held     bool // what the client allows stays in the sandbox all the same
 	approval json.RawMessage
 	granted  map[string]bool // what the client allowed for the session
 	turns    int             // played or being played
@@ -35,8 +36,8 @@ type codexSettings struct {
 	Cwd           string          `json:"cwd"`
 	Model         string          `json:"model"`
 	Sandbox       string          `json:"sandbox"`
-	Permissions   string          `json:"permissions"` // a permission profile of the configuration
 	Approval      json.RawMessage `json:"approvalPolicy"`
+	Permissions   string          `json:"permissions"` // a permission profile, instead of a sandbox
 	Ephemeral     bool            `json:"ephemeral"`
 	SandboxPolicy struct {
 		Type  string   `json:"type"`
@@ -52,19 +53,18 @@ func (t *codexThread) apply(s *codexServer, p codexSettings) (err error) {
 	if p.Sandbox, err = sandboxMode(p.Sandbox, p.SandboxPolicy.Type); err != nil {
 		return err
 	}
-	if p.Permissions != "" {
-		if p.Sandbox, err = s.profileMode(p.Permissions); err != nil {
-			return err
-		}
-		t.profile = p.Permissions
-	}
 	if p.Cwd != "" || t.dir == "" {
 		if t.dir, err = s.directory(p.Cwd); err != nil {
 			return err
 		}
 	}
 	if p.Sandbox != "" {
-		t.sandbox, t.roots = p.Sandbox, p.SandboxPolicy.Roots
+		t.sandbox, t.roots, t.profile, t.held = p.Sandbox, p.SandboxPolicy.Roots, "", false
+	}
+	if p.Permissions != "" {
+		if err := t.bound(s, p); err != nil {
+			return err
+		}
 	}
 	if len(p.Approval) > 0 && string(p.Approval) != "null" {
 		t.approval = p.Approval
@@ -75,15 +75,30 @@ func (t *codexThread) apply(s *codexServer, p codexSettings) (err error) {
 	return nil
 }
 
-// profileMode is the sandbox that a permission profile comes to.
-func (s *codexServer) profileMode(name string) (string, error) {
-	switch files := s.args.config("permissions." + name + ".filesystem"); {
-	case files == "":
-		return "", rpcErrorf(rpcInvalidRequest, "Invalid request: unknown permission profile `%s`", name)
-	case strings.Contains(files, `":workspace_roots"={"."="write"}`):
-		return "workspace-write", nil
+// bound bounds the thread by a permission profile of the configuration. One that denies
+// some path is left by no command, whatever the client allows.
+func (t *codexThread) bound(s *codexServer, p codexSettings) error {
+	if p.Sandbox != "" {
+		return rpcErrorf(rpcInvalidRequest, "`permissions` cannot be combined with `sandbox`")
 	}
-	return "read-only", nil
+	var entries map[string]any
+	table := s.args.config("permissions." + p.Permissions + ".filesystem")
+	asJSON := regexp.MustCompile(`"\s*=`).ReplaceAllString(table, `":`) // an inline table of TOML is JSON but for that
+	if err := json.Unmarshal([]byte(asJSON), &entries); err != nil {
+		return rpcErrorf(rpcInvalidRequest, "no permission profile `%s` can be read: %v", p.Permissions, err)
+	}
+	t.sandbox, t.roots, t.profile, t.held = "read-only", nil, p.Permissions, false
+	for path, access := range entries {
+		switch {
+		case path == ":workspace_roots":
+			t.sandbox = "workspace-write"
+		case access == "write" && filepath.IsAbs(path):
+			t.roots = append(t.roots, path)
+		case access == "deny":
+			t.held = true
+		}
+	}
+	return nil
 }
 
 // sandboxMode is a sandbox in exec's words, whichever way it is given; "" is none given.
@@ -141,6 +156,12 @@ func (s *codexServer) load(x *session, mode string, p codexSettings) (*codexThre
 	}
 	if x.Model == "" {
 		x.Model = s.args.model()
+	}
+	if x.Model == "" {
+		x.Model = codexModel
+	}
+	if p.Sandbox == "" && p.Permissions == "" {
+		p.Permissions = s.args.config("default_permissions")
 	}
 	if err := t.apply(s, p); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type codexTurn struct {
 	final   []object
 	steered []string // more words of the user
 
-	unresolved *int // the request that was pending when the turn was interrupted
+	unresolved any // the id of the request that was pending when the turn was interrupted
 }
 
 // turnInput is what turn/start and turn/steer bring.
@@ -287,7 +287,7 @@ func (c *codexTurn) interrupt(cause error) int {
 	c.reopen()
 	c.finish("idle", "interrupted", nil)
 	if c.unresolved != nil {
-		c.resolved(*c.unresolved)
+		c.resolved(c.unresolved)
 	}
 	return 0
 }

@@ -109,8 +109,14 @@ func (g *geminiACP) flags() *gemini {
 func (g *geminiACP) verdict(x call) (why string, ask bool) {
 	name, _ := geminiCall(x)
 	flags := g.flags()
-	if why, ruled := flags.ruled(name, x); ruled {
-		return why, false
+	for _, r := range flags.args.rules {
+		switch {
+		case !r.covers(name, x):
+			continue
+		case r.decision == "deny":
+			return strings.TrimSpace(geminiDenied + " " + r.message), false
+		}
+		return "", r.decision == "ask_user" && !g.turn.on.granted[name]
 	}
 	switch mode := flags.args.approval; {
 	case x.command == "" && !within(flags.abs(x.path), append(flags.included(), flags.dir)...), mode == "plan":
@@ -251,11 +257,12 @@ func (g *geminiACP) problem(cause agents.Cause) any {
 	default:
 		message := geminiFailures(g.turn.session.Model)[cause].message
 		message = strings.TrimSuffix(strings.TrimPrefix(message, "[API Error: "), "]")
-		return &rpcError{Code: geminiStatus(cause), Message: message}
+		return rpcErrorf(geminiStatus(cause), "%s", message)
 	}
 }
 
-// geminiStatus is the HTTP status of a failure, which errors have for their code.
+// geminiStatus is the HTTP status of a failure, which errors have for their code. Where no
+// server answered there is none.
 func geminiStatus(cause agents.Cause) int {
 	switch cause {
 	case agents.CauseAuth:
@@ -270,6 +277,8 @@ func geminiStatus(cause agents.Cause) int {
 		return 503
 	case agents.CauseContext, agents.CauseInvalidRequest:
 		return 400
+	case agents.CauseNetwork:
+		return rpcInternal
 	default:
 		return 500
 	}

@@ -33,7 +33,7 @@ for that agent.
   question              ask the user to choose one of two
   unknown-request       send a request of a kind that nobody knows
   duplicate-id          send every request twice, with the same id
-  id0                   give every request the id 0
+  id0                   number the requests from 0, as text
   withdraw              take every request back before it is answered
   die-asking            die by a signal while a request waits for its answer
   late-update           say something after the end of the turn

@@ -47,7 +47,7 @@ type rpcPeer struct {
 // An rpcCall is a request to the client. The methods of a nil one do nothing: an answer
 // to nothing is ignored.
 type rpcCall struct {
-	id       int
+	id       any // a number, or text
 	answered chan struct{}
 	result   json.RawMessage
 	err      *rpcError
@@ -64,7 +64,10 @@ func (c *rpcCall) over() bool {
 
 // take takes the answer, if it is the one to this request.
 func (c *rpcCall) take(m rpcMessage) {
-	if c != nil && string(m.ID) == fmt.Sprint(c.id) && !c.over() {
+	if c == nil || c.over() {
+		return
+	}
+	if id, err := json.Marshal(c.id); err == nil && string(id) == string(m.ID) {
 		c.result, c.err = m.Result, m.Error
 		close(c.answered)
 	}
@@ -99,7 +102,7 @@ func (r *rpcPeer) answer(id json.RawMessage, result any, err *rpcError) {
 func (r *rpcPeer) call(odd oddities, method string, params object, withdraw func(*rpcCall)) *rpcCall {
 	c := &rpcCall{id: r.sent, answered: make(chan struct{})}
 	if odd.id0 {
-		c.id = 0
+		c.id = fmt.Sprint(r.sent)
 	}
 	r.sent++
 	r.asked = c

@@ -6,7 +6,7 @@ type oddities struct {
 	question  bool // asks the user something
 	unknown   bool // sends a request of a kind that nobody knows
 	duplicate bool // sends every request twice
-	id0       bool // gives every request the id 0
+	id0       bool // numbers its requests from 0, as text
 	dies      bool // while a request waits for its answer
 	withdraws bool // takes its requests back
 	late      bool // says something after the end
