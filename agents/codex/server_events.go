@@ -85,6 +85,8 @@ func (c *Conversation) turned(method string, params *fastjson.Value) []agents.Ev
 		return subagentTurned(method, thread, params.Get("turn"))
 	case method == "turn/completed":
 		return c.turnEnded(id, params.Get("turn"))
+	case c.turn != "" && c.turn != id && native.String(params, "turn", "rootTurnId") == c.turn:
+		return nil // a review has a turn within
 	case c.end != nil || c.turn != id: // the next turn: what the last one said is not its answer
 		c.end, c.turn, c.answer = nil, "", nil
 		c.turnKnown(id)

@@ -130,9 +130,9 @@ func (c *Conversation) notice(done bool, typ string, v *fastjson.Value) []agents
 	case "contextCompaction":
 		return bodies(agents.System{Subtype: "compaction"})
 	case "exitedReviewMode":
-		review := native.String(v, "review")
+		review := native.String(v, "review") // a message says it again
 		c.began, c.answer = true, &review
-		return bodies(agents.TextChunk{Content: review, Role: "assistant", MessageID: native.String(v, "id")})
+		return bodies(agents.System{Subtype: "review", Message: "ended"})
 	case "plan":
 		return bodies(agents.System{Subtype: "plan", Message: native.String(v, "text")})
 	default:

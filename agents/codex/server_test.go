@@ -660,7 +660,8 @@ func TestServerReview(t *testing.T) {
 		t.Errorf("flow wrote %q", k.sent)
 	}
 	schema.sent(t, [][]byte{[]byte(want)})
-	k.hear(turnOpen, turnBegun)
+	within := strings.Replace(turnBegun, `{"id":"`+turnID+`"}`, `{"id":"`+childID+`","rootTurnId":"`+turnID+`"}`, 1)
+	k.hear(turnOpen, within)
 	if k.Review(target) {
 		t.Error("a review in a turn")
 	}
