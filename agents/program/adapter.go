@@ -3,11 +3,7 @@
 // profile: agents.Exec.
 package program
 
-import (
-	"slices"
-
-	"flow/agents"
-)
+import "flow/agents"
 
 // Name is what pipelines call this agent.
 const Name = "exec"
@@ -65,8 +61,3 @@ func (Adapter) Enforcement(r agents.Request) []agents.RuleEnforcement {
 
 // one is a list of one event.
 func one(b agents.Body) []agents.Event { return []agents.Event{{Body: b}} }
-
-// has reports whether any of the texts holds the placeholder.
-func has(texts []string, placeholder string) bool {
-	return slices.ContainsFunc(texts, func(text string) bool { return contains(text, placeholder) })
-}

@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -36,7 +37,7 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 	default:
 		c.Stdin, said = text, ""
 	}
-	args := append([]string{}, r.Args...)
+	args := slices.Clone(r.Args)
 	if r.Session.Mode == agents.SessionResume {
 		args = append(args, x.Resume...)
 	}
@@ -116,4 +117,7 @@ func checkArguments(args []string) error {
 
 func no(what, hint string) error { return agents.Unsupported(Name, what, hint) }
 
-func contains(text, part string) bool { return strings.Contains(text, part) }
+// has reports whether any of the texts holds the placeholder.
+func has(texts []string, placeholder string) bool {
+	return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, placeholder) })
+}

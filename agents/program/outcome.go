@@ -85,31 +85,36 @@ func causeOf(text string) agents.Cause {
 }
 
 func ofIntent(intent agents.Intent) (agents.Reason, *agents.Problem) {
-	reason := agents.TimedOut
 	switch intent {
 	case agents.IntentTimeout:
-		_, p := fail(agents.CauseTimeout, "timed out", "")
-		return reason, p
+		return fail(agents.CauseTimeout, "timed out", "")
 	case agents.IntentIdle:
-		_, p := fail(agents.CauseTimeout, "no event within the idle timeout", "")
-		return reason, p
+		return fail(agents.CauseTimeout, "no event within the idle timeout", "")
 	case agents.IntentPolicy:
 		return fail(agents.CausePermission, "stopped because a tool call broke the policy", "")
 	default:
-		_, p := fail(agents.CauseCancelled, "cancelled", "")
-		return agents.Cancelled, p
+		return fail(agents.CauseCancelled, "cancelled", "")
 	}
 }
 
 func ofSignal(signal string) (agents.Reason, *agents.Problem) {
 	signal = strings.TrimPrefix(signal, "SIG")
-	reason, p := fail(agents.CauseCrash, "killed by SIG"+signal, "")
+	cause := agents.CauseCrash
 	if signal == "INT" || signal == "TERM" || signal == "HUP" {
-		reason, p.Cause = agents.Cancelled, agents.CauseCancelled
+		cause = agents.CauseCancelled
 	}
-	return reason, p
+	return fail(cause, "killed by SIG"+signal, "")
 }
 
+// fail is the end of a turn by a problem, whose cause decides the reason.
 func fail(cause agents.Cause, message, hint string) (agents.Reason, *agents.Problem) {
-	return agents.Failed, &agents.Problem{Agent: Name, Cause: cause, Message: message, Hint: hint}
+	reason := agents.Failed
+	switch cause {
+	case agents.CauseTimeout:
+		reason = agents.TimedOut
+	case agents.CauseCancelled:
+		reason = agents.Cancelled
+	default:
+	}
+	return reason, &agents.Problem{Agent: Name, Cause: cause, Message: message, Hint: hint}
 }
