@@ -76,6 +76,26 @@ func TestTalkSession(t *testing.T) {
 	}
 }
 
+// Over ACP the CLI begins a session of the same id before it loads the old one, in a file
+// named by the minute: the old one's file must not have that name.
+func TestTalkResume(t *testing.T) {
+	const id = "22222222-2222-4222-8222-222222222222"
+	resume := func(r *agents.Request) { r.Session = agents.Session{Mode: agents.SessionResume, ID: id} }
+	c, err := Adapter{}.Command(talkRequest(resume))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := "/h/.gemini/tmp/flow-x/chats/session-2026-11-21T20-16-22222222.jsonl"
+	after := c.Prepare.Make([]agents.File{{Path: old, Data: []byte(`{"sessionId":"` + id + `"}` + "\n")}})
+	if len(after) != 1 || !strings.HasSuffix(after[0].Path, "/chats/session-2000-01-01T00-00-22222222.jsonl") {
+		t.Errorf("the session is in %v", after)
+	}
+	_, err = Adapter{}.Command(talkRequest(func(r *agents.Request) { resume(r); r.Inherit = true }))
+	if err == nil {
+		t.Error("a session in the user's home is loaded")
+	}
+}
+
 // With rules the CLI asks for everything, and allows nothing by itself but what is its own
 // affair; what it can refuse it refuses.
 func TestTalkPolicy(t *testing.T) {

@@ -59,6 +59,9 @@ func checkSupport(r agents.Request) error {
 	switch {
 	case r.Transport != "" && r.Transport != headless && r.Transport != transport:
 		return refuse(fmt.Sprintf("Gemini CLI has no transport %q", r.Transport), "use headless or acp")
+	case r.Session.Mode == agents.SessionResume && talks(r) && !ownHome(r):
+		return refuse("Gemini CLI may lose a session that it loads over ACP, and flow can prevent that only in a home of the run's own",
+			"leave `inherit` out, or use transport: headless")
 	case r.Session.Mode == agents.SessionFork && !ownHome(r):
 		return refuse("a session of Gemini CLI can be forked only in a home of the run's own", "leave `inherit` out, or use claude or codex")
 	case r.Session.Mode == agents.SessionFork && r.Session.ID == "":

@@ -63,7 +63,7 @@ func resumable(r agents.Request, files []agents.File) []agents.File {
 	if session == nil {
 		return files
 	}
-	name := filepath.Base(session.Path)
+	name := chatName(r, filepath.Base(session.Path))
 	return append(others, agents.File{Path: chatFile(r, name), Data: mend(session.Data, r.Session.ID)})
 }
 
@@ -75,7 +75,18 @@ func forked(r agents.Request, files []agents.File) []agents.File {
 	}
 	name := filepath.Base(parent.Path)
 	name = name[:len(name)-len(r.Session.Parent[:8]+".jsonl")] + r.Session.ID[:8] + ".jsonl"
-	return []agents.File{{Path: chatFile(r, name), Data: mend(parent.Data, r.Session.ID)}}
+	return []agents.File{{Path: chatFile(r, chatName(r, name)), Data: mend(parent.Data, r.Session.ID)}}
+}
+
+// chatName is the name of the file of a session that is gone on with. Its beginning is the
+// minute in which the session began. Over ACP the CLI begins a new session of the same id
+// before it loads the old one: within that minute it would do so in the old one's file, and
+// lose it.
+func chatName(r agents.Request, name string) string {
+	if !talks(r) {
+		return name
+	}
+	return "session-2000-01-01T00-00-" + r.Session.ID[:8] + ".jsonl"
 }
 
 func chatFile(r agents.Request, name string) string {

@@ -85,6 +85,64 @@ func TestRealACP(t *testing.T) {
 	}
 }
 
+// TestRealACPFile demands that what Gemini CLI's own policy forbids it does not even ask for,
+// and that rules which allow all leave no call unasked.
+func TestRealACPFile(t *testing.T) {
+	path, binary := realCLIs(t), buildFlow(t)
+	l := newLab(t, path, binary, scriptmodel.New(policyScript, nil))
+	rules := `{default: allow, rules: [{deny: "shell(touch denied.txt)"}]}`
+	l.flow(t, 0, "run", l.pipeline(t, "acp.yaml", "AGENT", "gemini", "RULES", rules), "--run-id", l.run, "-o", "json")
+	asked := strings.Count(l.tried(t, "events", l.run, "-o", "json"), `"type":"permissionRequested"`)
+	if asked != 2 || l.holds(t, "denied.txt") || !l.holds(t, "asked.txt") {
+		t.Errorf("flow was asked %d times; denied.txt is there: %v", asked, l.holds(t, "denied.txt"))
+	}
+}
+
+// sleeper runs a command that takes long. Once it has done so it tells what it was asked to.
+func sleeper(r scriptmodel.Request) scriptmodel.Turn {
+	if remembered(r, scriptmodel.Call, "") != "nothing" {
+		return final("acp", "again: "+remembered(r, scriptmodel.Prompt, "Task: acp"))
+	}
+	return native(r, "shell", "touch begun.txt; sleep 300; touch slept.txt")
+}
+
+// TestRealACPInterrupt stops flow while a tool of the agent runs: nothing is left running,
+// and the session goes on when the run is resumed.
+func TestRealACPInterrupt(t *testing.T) {
+	path, binary := realCLIs(t), buildFlow(t)
+	for _, agent := range overACP(t, path) {
+		t.Run(agent, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, path, binary, scriptmodel.New(sleeper, nil))
+			c := l.start(t, "run", l.pipeline(t, "acp.yaml", "AGENT", agent, "RULES", "{default: allow}"), "--run-id", l.run, "-o", "json")
+			l.await(t, c, func() bool { return l.holds(t, "begun.txt") })
+			if err := c.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+			if status := c.end(t); status != 130 {
+				t.Errorf("exit status %d\n%s", status, c.stderr.String())
+			}
+			checkNothingLeft(t, l)
+			if !strings.Contains(l.tried(t, "events", l.run, "-o", "json"), `"reason":"cancelled"`) || l.holds(t, "slept.txt") {
+				t.Error("the turn was not cancelled")
+			}
+			s := l.flow(t, 0, "resume", l.run, "-o", "json").report(t).Steps["only"]
+			if !strings.HasPrefix(s.Text, "again: Task: acp") {
+				t.Errorf("resumed, the agent says %q", s.Text)
+			}
+			started := map[string]bool{}
+			for _, e := range l.events(t) {
+				if e.Type == "sessionStarted" {
+					started[e.SessionID] = true
+				}
+			}
+			if len(started) != 1 {
+				t.Errorf("it was done in the sessions %v", started)
+			}
+		})
+	}
+}
+
 // await waits until something holds, while c runs. OpenCode may take a minute to begin on a
 // machine that is busy.
 func (l *lab) await(t *testing.T, c *command, holds func() bool) {
