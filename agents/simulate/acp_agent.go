@@ -128,7 +128,7 @@ func (a *acpAgent) heard(line []byte) {
 	var m rpcMessage
 	switch err := json.Unmarshal(line, &m); {
 	case err != nil:
-		a.put(a.message(object{"id": nil, "error": rpcErrorf(-32700, "Parse error")}))
+		a.put(a.message(object{"id": nil, "error": rpcErrorf(rpcNoJSON, "Parse error")}))
 	case m.Method == "":
 		a.asked.take(m)
 	case m.ID == nil:

@@ -70,7 +70,7 @@ func (o *openACP) opened(s *acpSession) object {
 func (o *openACP) serves(method string) bool { return method != "session/set_model" }
 
 func (o *openACP) notFound(id string) *rpcError {
-	e := rpcErrorf(-32002, "Resource not found")
+	e := rpcErrorf(rpcNotFound, "Resource not found")
 	e.Data = object{"details": "Session not found: " + id}
 	return e
 }

@@ -239,7 +239,7 @@ func TestACPGeneralSessions(t *testing.T) {
 		t.Errorf("%v", list)
 	}
 	c.request("session/close", object{"sessionId": id})
-	if got := get(t, c.told(c.tell(id, "closed")), "error.code"); got != -32002.0 {
+	if got := get(t, c.told(c.tell(id, "closed")), "error.code"); got != float64(rpcNotFound) {
 		t.Errorf("%v", got)
 	}
 	c.forget()
@@ -263,9 +263,9 @@ func TestACPRefuses(t *testing.T) {
 		{Gemini, "session/resume", object{"sessionId": idA, "cwd": l.dir}, rpcNoMethod},
 		{Gemini, "session/load", object{"sessionId": idA, "cwd": l.dir}, rpcInternal},
 		{Gemini, "zork", object{}, rpcNoMethod},
-		{"opencode", "session/load", object{"sessionId": idA, "cwd": l.dir}, -32002},
+		{"opencode", "session/load", object{"sessionId": idA, "cwd": l.dir}, rpcNotFound},
 		{"opencode", "session/new", object{"cwd": "relative"}, rpcInvalidParams},
-		{"opencode", "session/set_config_option", object{"sessionId": idA}, -32002},
+		{"opencode", "session/set_config_option", object{"sessionId": idA}, rpcNotFound},
 	}
 	for _, tt := range tests {
 		c := l.acp(tt.agent)

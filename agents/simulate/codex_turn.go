@@ -37,13 +37,16 @@ type codexTurn struct {
 // turnInput is what turn/start and turn/steer bring.
 type turnInput struct {
 	codexSettings
-	Input []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	} `json:"input"`
+	Input    []textInput     `json:"input"`
 	Schema   json.RawMessage `json:"outputSchema"`
 	Expected string          `json:"expectedTurnId"`
 	TurnID   string          `json:"turnId"`
+}
+
+// A textInput is one part of what the user says.
+type textInput struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
 }
 
 func (in turnInput) text() string {
@@ -149,10 +152,7 @@ func (s *codexServer) startReview(params json.RawMessage) (any, func(), error) {
 	if err := s.params(params, &p); err != nil {
 		return nil, nil, err
 	}
-	in.Input = append(in.Input, struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}{"text", "Review " + string(p.Target)})
+	in.Input = append(in.Input, textInput{"text", "Review " + string(p.Target)})
 	result, after, err := s.enqueue(t, in)
 	if err == nil {
 		result.(object)["reviewThreadId"] = in.ThreadID

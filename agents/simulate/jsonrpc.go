@@ -7,11 +7,12 @@ import (
 
 // The codes of JSON-RPC errors.
 const (
+	rpcNoJSON         = -32700
 	rpcInvalidRequest = -32600
 	rpcNoMethod       = -32601
 	rpcInvalidParams  = -32602
 	rpcInternal       = -32603
-	rpcNoAuth         = -32000
+	rpcNotFound       = -32002 // of ACP: there is no such resource
 )
 
 // An rpcError is an error of JSON-RPC.
