@@ -114,7 +114,7 @@ func (g *geminiACP) verdict(x call) (why string, ask bool) {
 		case !r.covers(name, x):
 			continue
 		case r.decision == "deny":
-			return strings.TrimSpace(geminiDenied + " " + r.message), false
+			return fmt.Sprintf("Tool execution for %q denied by policy.", geminiTitle(x)), false
 		}
 		return "", r.decision == "ask_user" && !g.turn.on.granted[name]
 	}
@@ -133,8 +133,11 @@ func (g *geminiACP) begin(x call) (call, bool) {
 	g.call = g.tool(x)
 	why, ask := g.verdict(x)
 	switch {
-	case why != "":
+	case why != "": // and not what was to be done
+		delete(g.call, "title")
+		delete(g.call, "locations")
 		g.update("tool_call_update", "failed", object{"content": textContent(why)})
+		g.call = nil
 		return x, false
 	case ask || g.turn.odd.asks:
 		return x, g.ask(x)
@@ -155,6 +158,18 @@ func (g *geminiACP) tool(x call) object {
 		title = fmt.Sprintf("%s: %s => %s", filepath.Base(x.target), firstLine(x.before), firstLine(x.after[len(x.before):]))
 	}
 	return object{"toolCallId": id, "title": title, "locations": []object{{"path": x.target}}, "kind": "edit"}
+}
+
+// geminiTitle is what people are shown for a tool's name.
+func geminiTitle(x call) string {
+	switch {
+	case x.command != "":
+		return "Shell"
+	case x.exists:
+		return "Edit"
+	default:
+		return "WriteFile"
+	}
 }
 
 func firstLine(s string) string {
