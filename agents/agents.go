@@ -218,8 +218,8 @@ type Command struct {
 	Leaves []string
 	// Writable are the files and directories that the agent itself keeps, and that it must
 	// be able to write whatever Request.Sandbox says: absolute, or beginning with ~ or
-	// $NAME, which stand for values of its environment. One with a slash at the end is a
-	// directory, to be made if it is not there.
+	// ${NAME:-DEFAULT}, as a shell would read them in its environment. One with a slash at
+	// the end is a directory, to be made if it is not there.
 	Writable []string
 }
 

@@ -172,7 +172,9 @@ func (a *attempt) run(ctx context.Context, spec proc.Spec, sink proc.Sink) (proc
 	log := a.x.Logger.With("process", spec.Label)
 	log.Debug("starts", "path", spec.Path, "args", spec.Args, "dir", spec.Dir)
 	res, err := a.x.Launcher.Run(ctx, spec, sink)
-	a.x.clearTemporary(spec)
+	if spec.Sandbox != nil {
+		a.x.clearTemporary(spec.Label)
+	}
 	log.Debug("ended", "code", res.Code, "signal", res.Signal, "cause", context.Cause(ctx), "leftovers", res.Leftovers, "error", errors.Join(res.Err, err))
 	return res, err
 }

@@ -39,39 +39,30 @@ func (a *attempt) confineAgent(spec *proc.Spec, r agents.Request, writable []str
 	if !confinable(a.adapter(), r) && (a.x.Simulate == nil || !bounded(string(r.Sandbox))) {
 		return nil
 	}
-	write, err := expand(writable, spec.Env)
-	if err != nil {
-		return err
-	}
 	if a.x.Simulate != nil {
-		own, err := simulatedFiles(*spec)
-		if err != nil {
-			return err
-		}
-		write = append(write, own...)
+		writable = append(slices.Clone(writable), simulatedWritable(*spec)...)
 	}
+	write := expand(writable, spec.Env)
 	if r.Sandbox == agents.SandboxWorkspaceWrite {
 		write = append(write, a.addDirs(r)...)
 	}
 	return a.confine(spec, write, true)
 }
 
-// simulatedFiles are what a simulated agent writes besides what the real one does: its
-// sessions, and its log, which is made if need be.
-func simulatedFiles(spec proc.Spec) ([]string, error) {
-	files, err := expand([]string{"$FLOW_SIMULATE_HOME/"}, spec.Env)
+// simulatedWritable is what a simulated agent keeps: its sessions, and the log of its
+// turns, which is made if it is not there.
+func simulatedWritable(spec proc.Spec) []string {
 	log := lookupEnv(spec.Env, "FLOW_SIMULATE_LOG")
-	if err != nil || log == "" {
-		return files, err
+	if log == "" {
+		return []string{"${FLOW_SIMULATE_HOME:-}/"}
 	}
 	if !filepath.IsAbs(log) {
 		log = filepath.Join(spec.Dir, log)
 	}
-	f, err := os.OpenFile(log, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
+	if f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+		_ = f.Close() // the agent says what is wrong with it
 	}
-	return append(files, log), f.Close()
+	return []string{"${FLOW_SIMULATE_HOME:-}/", log}
 }
 
 // addDirs are the directories of the profile's add-dirs. One in the workspace that leads out
@@ -106,7 +97,7 @@ func (a *attempt) confineScript(spec *proc.Spec) error {
 // objects and branches of the whole repository, is what a worktree is to prevent.
 func (a *attempt) confine(spec *proc.Spec, write []string, network bool) error {
 	mode, o := a.frame.plan.SandboxOf(a.step)
-	temp := a.x.temporary(*spec)
+	temp := a.x.temporary(spec.Label)
 	if err := os.MkdirAll(temp, 0o700); err != nil {
 		return err
 	}
@@ -130,9 +121,9 @@ func (x *Executor) caches() string { return filepath.Join(x.Store.Dir(), "cache"
 // run is executed any more.
 func (x *Executor) ClearCaches() error { return os.RemoveAll(x.caches()) }
 
-// temporary is where a confined process has its temporary files.
-func (x *Executor) temporary(spec proc.Spec) string {
-	return filepath.Join(x.file(spec.Label, "d"), "tmp")
+// temporary is where the process of a label has its temporary files, if it is confined.
+func (x *Executor) temporary(label string) string {
+	return filepath.Join(x.file(label, "d"), "tmp")
 }
 
 // heldTo records what a process of a session was held to, if it was.
@@ -143,41 +134,48 @@ func (a *attempt) heldTo(res proc.Result, session string) {
 }
 
 // clearTemporary removes what a confined process left of temporary files.
-func (x *Executor) clearTemporary(spec proc.Spec) {
-	if spec.Sandbox == nil {
-		return
-	}
-	temp := x.temporary(spec)
+func (x *Executor) clearTemporary(label string) {
+	temp := x.temporary(label)
 	if err := os.RemoveAll(temp); err != nil {
 		x.Logger.Warn("temporary files are left over", "error", err)
 	}
-	_ = os.Remove(filepath.Dir(temp)) // of a script there is nothing else
+	_ = os.Remove(filepath.Dir(temp)) // of a script there is nothing else in it
 }
 
-// expand puts the values of env for ~ and $NAME at the beginning of paths. A path whose
-// variable is not set, and one that is not there, is left out. Directories, with a slash at
-// the end, are made.
-func expand(paths, env []string) ([]string, error) {
+// expand puts values of env at the beginning of paths, as Command.Writable has them. What
+// is not there is left out, and so is a directory that cannot be made: the agent will say.
+func expand(paths, env []string) []string {
 	var all []string
 	for _, path := range paths {
-		first, rest, _ := strings.Cut(path, "/")
-		if first != "" { // ~ or $NAME
-			value := lookupEnv(env, strings.TrimPrefix(strings.Replace(first, "~", "$HOME", 1), "$"))
-			if !filepath.IsAbs(value) {
-				continue
-			}
-			path = strings.TrimSuffix(value, "/") + "/" + rest
+		path = expandStart(path, env)
+		if !filepath.IsAbs(path) {
+			continue
 		}
 		if strings.HasSuffix(path, "/") {
-			if err := os.MkdirAll(path, 0o700); err != nil {
-				return nil, err
-			}
+			_ = os.MkdirAll(path, 0o700)
 		}
 		if _, err := os.Stat(path); err == nil {
 			all = append(all, filepath.Clean(path))
 		}
 	}
-	return all, nil
+	return all
+}
+
+// expandStart expands ~ and ${NAME:-DEFAULT} at the beginning of a path.
+func expandStart(path string, env []string) string {
+	if rest, ok := strings.CutPrefix(path, "~"); ok {
+		return lookupEnv(env, "HOME") + rest
+	}
+	rest, ok := strings.CutPrefix(path, "${")
+	if !ok {
+		return path
+	}
+	name, rest, _ := strings.Cut(rest, ":-")
+	fallback, rest, _ := strings.Cut(rest, "}")
+	if value := lookupEnv(env, name); value != "" {
+		return value + rest
+	}
+	return expandStart(fallback+rest, env)
 }
 
 // lookupEnv is the value of a variable in env, "" if it is not set.

@@ -163,15 +163,37 @@ func TestSandboxIsReported(t *testing.T) {
 	}
 }
 
+// What a process that ended after flow had died left of temporary files is removed.
+func TestSandboxAfterDeath(t *testing.T) {
+	w := confinedWorld(t, script("s", "x", sandbox("read-only", pipeline.SandboxOptions{})))
+	var temp string
+	w.play = func(p *process) (proc.Result, error) {
+		temp = filepath.Join(p.store.dir, "attempts", p.spec.Label+".d", "tmp")
+		return proc.Result{}, errDied
+	}
+	w.die()
+	if err := os.MkdirAll(filepath.Join(temp, "dir"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.exits = []proc.Record{{Label: "s.1.1", Code: -1, EndedByGuardian: true}}
+	w.play = says(0)
+	w.want(w.finish(), "s", dag.OK)
+	if _, err := os.Stat(filepath.Dir(temp)); !os.IsNotExist(err) {
+		t.Errorf("%s is left over", temp)
+	}
+}
+
 func TestExpand(t *testing.T) {
 	home := t.TempDir()
 	if err := os.WriteFile(filepath.Join(home, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	got, err := expand([]string{"~/made/", "~/file", "~/missing", "$DIR/a/b/", "$UNSET/", "$EMPTY/x/", "$RELATIVE/x/", home + "/abs/", "~"},
-		[]string{"HOME=" + home, "DIR=" + home + "/", "EMPTY=", "RELATIVE=rel"})
-	want := []string{home + "/made", home + "/file", home + "/a/b", home + "/abs", home}
-	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Error(diff, err)
+	got := expand([]string{
+		"~/made/", "~/file", "~/missing", "${DIR:-~/no}/a/b/", "${UNSET:-~/default}/x/", "${EMPTY:-~}/e/", "${RELATIVE:-~}/x/", "${UNSET:-}x",
+		home + "/abs/", "~", "~/file/below/", "${UNSET", "${UNSET:-",
+	}, []string{"HOME=" + home, "DIR=" + home + "/", "EMPTY=", "RELATIVE=rel"})
+	want := []string{home + "/made", home + "/file", home + "/a/b", home + "/default/x", home + "/e", home + "/abs", home}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -64,7 +64,7 @@ func (f fakeAgent) Command(r agents.Request) (agents.Command, error) {
 	case "broken":
 		return agents.Command{}, errors.New("no arguments for that")
 	}
-	return agents.Command{Stdin: r.Prompt, Talks: f.talks, Env: []string{"FROM_AGENT=1", "BOTH=agent"}, Writable: []string{"$FAKE_HOME/kept/", "~/missing", "$NOWHERE/x"}}, nil
+	return agents.Command{Stdin: r.Prompt, Talks: f.talks, Env: []string{"FROM_AGENT=1", "BOTH=agent"}, Writable: []string{"${FAKE_HOME:-}/kept/", "~/missing"}}, nil
 }
 
 func (f fakeAgent) Dialog(r agents.Request) agents.Dialog {

@@ -35,6 +35,7 @@ func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(f
 	x.exits = map[string]proc.Record{}
 	for _, e := range exits {
 		x.exits[e.Label] = e
+		x.clearTemporary(e.Label)
 	}
 	return x.restoreEvents(events)
 }

@@ -62,7 +62,7 @@ func TestEnforcementWhenConfined(t *testing.T) {
 func TestWritable(t *testing.T) {
 	for _, inherit := range []bool{false, true} {
 		c := command(t, request(func(r *agents.Request) { r.Home, r.Inherit = "/run/home", inherit }))
-		if got, want := strings.Join(c.Writable, " "), map[bool]string{false: "/run/home/", true: "$GEMINI_CLI_HOME/.gemini/ ~/.gemini/"}[inherit]; got != want {
+		if got, want := strings.Join(c.Writable, " "), map[bool]string{false: "/run/home/", true: "${GEMINI_CLI_HOME:-~}/.gemini/"}[inherit]; got != want {
 			t.Errorf("inherit %t: %s may be written", inherit, got)
 		}
 	}

@@ -8,5 +8,5 @@ func writable(r agents.Request) []string {
 	if ownHome(r) {
 		return []string{r.Home + "/"}
 	}
-	return []string{"$GEMINI_CLI_HOME/.gemini/", "~/.gemini/"}
+	return []string{"${GEMINI_CLI_HOME:-~}/.gemini/"}
 }

@@ -50,9 +50,18 @@ func (g *guardian) spawn(m start) (pid, report int, failed failure) {
 	})
 	if err != nil {
 		closeReport(report)
-		return 0, -1, failure{Errno: errno(err)}
+		return 0, -1, notForked(m, errno(err))
 	}
 	return pid, report, failure{}
+}
+
+// notForked says why a process could not be made. Namespaces have limits of their own, and
+// ENOSPC is the word for that.
+func notForked(m start, n syscall.Errno) failure {
+	if m.Namespace != NoNamespace && (n == syscall.EPERM || n == syscall.ENOSPC || n == syscall.EUSERS) {
+		return failure{Sandbox: "a network namespace cannot be made: " + n.Error(), Errno: n}
+	}
+	return failure{Errno: n}
 }
 
 func closeReport(fd int) {
