@@ -236,6 +236,21 @@ func TestSandboxSignals(t *testing.T) {
 	}
 }
 
+// A process in a sandbox ends with its guardian, as any other does.
+func TestSandboxEndsWithGuardian(t *testing.T) {
+	needLandlock(t)
+	s := New(Options{})
+	spec := newPlace(t).spec(t, `setsid -f sleep 3600; echo ready; sleep 3600`)
+	guardian := guardianOf(t, s)
+	_, err := s.Run(context.Background(), spec, Sink{Stdout: func(Line) { kill(guardian, syscall.SIGKILL) }})
+	if err == nil || s.Close() == nil {
+		t.Error("nothing is said of the death of the guardian")
+	}
+	if left := labelled(t, spec.Label); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
 func TestSandboxFailures(t *testing.T) {
 	needLandlock(t)
 	s := newSupervisor(t, Options{})
