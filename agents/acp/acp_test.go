@@ -2,6 +2,7 @@ package acp
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -86,8 +87,8 @@ func TestRefusals(t *testing.T) {
 			tt.change(&r)
 			_, err := adapter(t, tt.agent).Command(r)
 			got := ""
-			if err != nil {
-				got = err.(*agents.Problem).Message
+			if p, ok := errors.AsType[*agents.Problem](err); ok {
+				got = p.Message
 			}
 			if got != tt.want {
 				t.Errorf("refused with %q, want %q", got, tt.want)

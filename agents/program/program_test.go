@@ -2,6 +2,7 @@ package program
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func TestRefusals(t *testing.T) {
 			r := request(agents.Exec{})
 			tt.change(&r)
 			_, err := Adapter{}.Command(r)
-			if p, ok := err.(*agents.Problem); !ok || p.Message != tt.want || p.Hint == "" {
+			if p, ok := errors.AsType[*agents.Problem](err); !ok || p.Message != tt.want || p.Hint == "" {
 				t.Errorf("refused with %v, want %q", err, tt.want)
 			}
 		})
