@@ -144,13 +144,13 @@ func refuseServer(r agents.Request) error {
 	takesValue := []string{"-c", "--config", "--enable", "--disable"}
 	for i := 0; i < len(r.Args); i++ {
 		arg := r.Args[i]
-		name, _, joined := strings.Cut(arg, "=")
+		flag, _, joined := strings.Cut(arg, "=")
 		switch {
 		case slices.Contains(takesValue, arg):
 			i++
-		case joined && slices.Contains(takesValue[1:], name), arg == "--strict-config":
+		case joined && slices.Contains(takesValue[1:], flag), arg == "--strict-config":
 		default:
-			return agents.Unsupported("codex", fmt.Sprintf("codex app-server takes no argument %s", strconv.Quote(arg)),
+			return agents.Unsupported(name, fmt.Sprintf("codex app-server takes no argument %s", strconv.Quote(arg)),
 				"use -c, --enable or --disable in `args`, or `transport: exec`")
 		}
 	}

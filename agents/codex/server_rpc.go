@@ -2,7 +2,7 @@ package codex
 
 import "encoding/json"
 
-// The codes of JSON-RPC 2.0 that flow answers with.
+// errMethodNotFound is JSON-RPC's code for a request that is not known.
 const errMethodNotFound = -32601
 
 // rpc is flow's end of app-server's JSON-RPC, which leaves out the field "jsonrpc".

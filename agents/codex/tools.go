@@ -2,6 +2,8 @@ package codex
 
 import (
 	"encoding/json"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -95,22 +97,24 @@ func pick(v *fastjson.Value, keys ...string) json.RawMessage {
 
 // script returns what a shell is told to run: codex prints `/bin/bash -lc 'ls -l'`,
 // of which people and policies want `ls -l`. A command of another form is returned
-// as it is.
+// as it is, and so is one of a shell that lies where a model could have put it.
 func script(command string) string {
 	shell, rest, _ := strings.Cut(command, " ")
 	flag, word, found := strings.Cut(rest, " ")
-	switch shell[strings.LastIndexByte(shell, '/')+1:] {
-	case "bash", "sh", "zsh":
-	default:
-		return command
-	}
-	if !found || flag != "-lc" && flag != "-c" {
+	if !found || flag != "-lc" && flag != "-c" || !systemShell(shell) {
 		return command
 	}
 	if s, ok := unquote(word); ok {
 		return s
 	}
 	return command
+}
+
+// systemShell reports whether path is a shell that the system has.
+func systemShell(path string) bool {
+	dir, base := filepath.Split(path)
+	return slices.Contains([]string{"bash", "sh", "zsh"}, base) &&
+		slices.Contains([]string{"", "/bin/", "/usr/bin/", "/usr/local/bin/", "/opt/homebrew/bin/", "/run/current-system/sw/bin/"}, dir)
 }
 
 // unquote undoes the quoting of one word of a POSIX shell. It reports false when s

@@ -174,6 +174,12 @@ func TestScript(t *testing.T) {
 		`python3 -c 'print(1)'`:     `python3 -c 'print(1)'`,
 		`git commit -m 'bash -c x'`: `git commit -m 'bash -c x'`,
 		``:                          ``,
+
+		// not a shell of the system: what it runs is its own affair
+		`/repo/bash -lc 'ls'`:     `/repo/bash -lc 'ls'`,
+		`/tmp/bin/sh -c ls`:       `/tmp/bin/sh -c ls`,
+		`./bash -lc ls`:           `./bash -lc ls`,
+		`/bin/../tmp/bash -lc ls`: `/bin/../tmp/bash -lc ls`,
 	}
 	for command, want := range tests {
 		if got := script(command); got != want {
