@@ -51,6 +51,7 @@ type guard struct {
 	request  agents.Request
 	policy   *policy.Policy
 	enforcer agents.Enforcer            // nil: the agent keeps no rules by itself
+	held     bool                       // its commands are in a sandbox
 	pending  map[string]policy.Decision // calls that the agent is to refuse, by tool id
 	broken   *policy.Decision           // the first that broke the rules
 	open     map[string]sighting        // calls that nobody has ruled on, by tool id
@@ -77,6 +78,7 @@ func newGuard(adapter agents.Adapter, r agents.Request, home string) *guard {
 		pending: map[string]policy.Decision{}, open: map[string]sighting{}, permits: map[string]bool{},
 	}
 	g.enforcer, _ = adapter.(agents.Enforcer)
+	g.held = r.Confined || adapter != nil && adapter.Info().Capabilities.NativeSandbox && r.Sandbox != agents.SandboxOff
 	return g
 }
 
@@ -178,7 +180,7 @@ func (g *guard) judge(c policy.Call) policy.Decision { return g.linked(c, g.poli
 // decide decides on a call that the agent asks about: as judge does, and where no rule
 // speaks of it by the approval mode.
 func (g *guard) decide(c policy.Call) policy.Decision {
-	return g.linked(c, func(c policy.Call) policy.Decision { return g.policy.Decide(c, g.request.Approval) })
+	return g.linked(c, func(c policy.Call) policy.Decision { return g.policy.Decide(c, g.request.Approval, g.held) })
 }
 
 // linked judges a call by what it names and by where that leads.

@@ -8,13 +8,14 @@ import (
 
 // Decide says what is to become of a call that an agent asks about: what Judge says,
 // and where no rule and no default speaks of the call, what the approval mode makes of
-// its risk. The effect is never Unruled. Ask means that a person is to be asked.
-func (p *Policy) Decide(c Call, approval agents.ApprovalMode) Decision {
+// its risk. Held says that the agent's commands are in a sandbox. The effect is never
+// Unruled. Ask means that a person is to be asked.
+func (p *Policy) Decide(c Call, approval agents.ApprovalMode, held bool) Decision {
 	d := p.Judge(c)
 	if d.Rule != nil || d.Effect == Allow || p.fallback != Unruled {
 		return d
 	}
-	if by := p.unruled(c, d.Risk, approval); by.weight() > d.Effect.weight() || d.Effect == Unruled {
+	if by := p.unruled(c, d.Risk, approval, held); by.weight() > d.Effect.weight() || d.Effect == Unruled {
 		d.Effect = by
 		d.Why += ", of " + string(d.Risk) + " risk" + mode(approval)
 	}
@@ -22,7 +23,7 @@ func (p *Policy) Decide(c Call, approval agents.ApprovalMode) Decision {
 }
 
 // unruled is what an approval mode makes of a call that no rule is about.
-func (p *Policy) unruled(c Call, risk agents.Risk, approval agents.ApprovalMode) Effect {
+func (p *Policy) unruled(c Call, risk agents.Risk, approval agents.ApprovalMode, held bool) Effect {
 	edit := writes(string(c.Tool)) && p.inside(c)
 	switch {
 	case approval == agents.ApprovalAutoAll, risk == agents.RiskLow:
@@ -40,7 +41,7 @@ func (p *Policy) unruled(c Call, risk agents.Risk, approval agents.ApprovalMode)
 	case c.Tool == agents.ToolOther:
 		return Ask
 	}
-	return choose(edit, Allow, Deny)
+	return choose(edit || held && c.Tool == agents.ToolShell, Allow, Deny)
 }
 
 func choose(first bool, a, b Effect) Effect {

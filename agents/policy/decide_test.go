@@ -38,10 +38,33 @@ func TestDecideTable(t *testing.T) {
 	p := policy.New(nil, "", "/w")
 	for _, row := range rows {
 		for i, mode := range modes {
-			d := p.Decide(row.call, mode)
+			d := p.Decide(row.call, mode, false)
 			if d.Effect != row.want[i] || d.Risk != row.risk || d.Rule != nil || d.Why == "" {
 				t.Errorf("%s in mode %q: %+v, want %s of %s risk", row.name, mode, d, row.want[i], row.risk)
 			}
+		}
+	}
+}
+
+// In a sandbox commands pass without an approval mode, and nothing else does.
+func TestHeld(t *testing.T) {
+	p := policy.New(rules("deny shell(rm *)"), "", "/w")
+	for _, row := range []struct {
+		call policy.Call
+		mode agents.ApprovalMode
+		want policy.Effect
+	}{
+		{shell("make"), "", policy.Allow},
+		{shell("make"), agents.ApprovalDeny, policy.Deny},
+		{shell("make"), agents.ApprovalAsk, policy.Ask},
+		{shell("rm x"), "", policy.Deny},
+		{shell("$x y"), "", policy.Ask},
+		{shell("cp x .git/hooks/pre-commit"), "", policy.Ask},
+		{policy.Call{Tool: agents.ToolWebFetch, Target: "https://a.b/"}, "", policy.Deny},
+		{policy.Call{Tool: agents.ToolMCP, Native: "mcp__a__b"}, "", policy.Deny},
+	} {
+		if d := p.Decide(row.call, row.mode, true); d.Effect != row.want {
+			t.Errorf("%s in mode %q: %+v, want %s", row.call.Target, row.mode, d, row.want)
 		}
 	}
 }
@@ -51,17 +74,17 @@ func TestRulesBeforeApproval(t *testing.T) {
 	call := shell("git push")
 	for _, mode := range []agents.ApprovalMode{"", agents.ApprovalPlan, agents.ApprovalDeny, agents.ApprovalAutoAll} {
 		for _, effect := range []string{"allow", "ask", "deny"} {
-			if d := policy.New(rules(effect+" shell(git push)"), "", "/w").Decide(call, mode); string(d.Effect) != effect || d.Rule == nil {
+			if d := policy.New(rules(effect+" shell(git push)"), "", "/w").Decide(call, mode, false); string(d.Effect) != effect || d.Rule == nil {
 				t.Errorf("%s in mode %q is %+v", effect, mode, d)
 			}
-			if d := policy.New(nil, effect, "/w").Decide(call, mode); string(d.Effect) != effect || d.Rule != nil {
+			if d := policy.New(nil, effect, "/w").Decide(call, mode, false); string(d.Effect) != effect || d.Rule != nil {
 				t.Errorf("default %s in mode %q is %+v", effect, mode, d)
 			}
 		}
 	}
 	// Of a script with parts that no rule is about, those decide.
 	p := policy.New(rules("allow shell(ls *)"), "", "/w")
-	if d := p.Decide(shell("ls; make"), agents.ApprovalAutoEdit); d.Effect != policy.Ask || d.Risk != agents.RiskHigh {
+	if d := p.Decide(shell("ls; make"), agents.ApprovalAutoEdit, false); d.Effect != policy.Ask || d.Risk != agents.RiskHigh {
 		t.Errorf("%+v", d)
 	}
 }

@@ -68,11 +68,15 @@ type conversation struct {
 func begin(t *testing.T, k talker, home, script string, r agents.Request) *conversation {
 	t.Helper()
 	r.Scratch, r.Transport, r.RuleDefault = t.TempDir(), k.transport, agents.EffectAsk
+	r.Home = filepath.Join(home, "own")
 	c, err := k.Command(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range c.Files {
+		if err := os.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(f.Path, f.Data, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func TestPermissionsPageTable(t *testing.T) {
 	for row := range strings.SplitSeq(rows, "\n") {
 		cells := cellsOf(row)
 		for i, mode := range modes {
-			if d := p.Decide(shownCall(t, cells[0]), agents.ApprovalMode(mode)); string(d.Effect) != cells[i+1] {
+			if d := p.Decide(shownCall(t, cells[0]), agents.ApprovalMode(mode), false); string(d.Effect) != cells[i+1] {
 				t.Errorf("%s in mode %q is %s", row, mode, d.Effect)
 			}
 		}

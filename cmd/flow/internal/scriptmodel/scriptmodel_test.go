@@ -103,7 +103,7 @@ var targets = map[string]string{
 var bodies = map[string]string{
 	"anthropic": `{"max_tokens":9,"tools":[{"name":"read"}],"messages":[{"role":"user","content":"hi"}]}`,
 	"openai":    `{"tools":[{"name":"read"}],"input":[{"type":"message","role":"user","content":[{"text":"hi"}]}]}`,
-	"gemini":    `{"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`,
+	"gemini":    `{"tools":[{"functionDeclarations":[{"name":"read"}]}],"contents":[{"role":"user","parts":[{"text":"hi"}]}]}`,
 }
 
 func TestFailure(t *testing.T) {
