@@ -30,6 +30,8 @@ type report struct {
 	Error   string         `json:"error,omitempty"` // what is wrong with the run as a whole
 	Outputs map[string]any `json:"outputs"`
 	Steps   stepReports    `json:"steps"`
+	// Asks are the calls that agents want to make and that a person is to decide on.
+	Asks []steps.Question `json:"asks,omitempty"`
 
 	hint  string // what to do about Error
 	blobs blobs  // that texts and outputs are in

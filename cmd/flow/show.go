@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -44,25 +45,7 @@ func (a *app) show(name, output string) error {
 	if output == "json" {
 		return r.print(a.stdout, output)
 	}
-	if err := r.table(a.stdout, v.Header()); err != nil {
-		return err
-	}
-	return a.waitingFor(v)
-}
-
-// waitingFor prints which calls of agents a person is asked about, and how to answer.
-func (a *app) waitingFor(v *state.View) error {
-	m, err := machine(v)
-	if err != nil {
-		return err
-	}
-	open, err := openQuestions(v, m)
-	for _, q := range open {
-		if q.Permission != nil && !steps.Answered(v, q.Key()) {
-			fmt.Fprintf(a.stdout, "\nstep %s asks: %s\nhint: %s [--deny]\n", q.Path, printable(q.Text), approveLine(v.Header().ID, q))
-		}
-	}
-	return err
+	return r.table(a.stdout, v.Header())
 }
 
 // readReport is the report of a recorded run, the same that ended it.
@@ -72,7 +55,13 @@ func readReport(v *state.View) (*report, error) {
 		return nil, err
 	}
 	r := newReport(v.Header(), m, v.Summary().Status, v)
-	return r, r.conclusion(v.Records())
+	open, err := openQuestions(v, m)
+	for _, q := range open {
+		if q.Permission != nil && !steps.Answered(v, q.Key()) {
+			r.Asks = append(r.Asks, q)
+		}
+	}
+	return r, errors.Join(err, r.conclusion(v.Records()))
 }
 
 // conclusion takes in what the run as a whole has come to, unless it went on after that.
@@ -119,6 +108,9 @@ func (r *report) table(w io.Writer, h state.Header) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, q := range r.Asks {
+		fmt.Fprintf(w, "\nstep %s asks: %s\nhint: %s [--deny]\n", q.Path, printable(q.Text), approveLine(r.Run, q))
 	}
 	if r.Error != "" {
 		fmt.Fprintf(w, "\n%s\n", printable(r.Error))
