@@ -60,6 +60,13 @@ func TestPrompt(t *testing.T) {
 	if !strings.HasPrefix(c.Stdin, "Be brief.\n\nWork.\n") || string(agents.SchemaOf(c.Stdin)) != `{"type":"object"}` {
 		t.Errorf("the prompt is %q", c.Stdin)
 	}
+	for text, want := range map[string]string{"/init now": "The task:\n\n/init now", " !ls": "The task:\n\n !ls", "ls /tmp @x": "ls /tmp @x"} {
+		r := request()
+		r.Prompt = text
+		if c, err := (Adapter{}).Command(r); err != nil || c.Stdin != want {
+			t.Errorf("%q becomes %q (%v)", text, c.Stdin, err)
+		}
+	}
 }
 
 func TestRefusals(t *testing.T) {

@@ -27,11 +27,14 @@ func (a Adapter) Command(r agents.Request) (agents.Command, error) {
 }
 
 // prompt is what the agent is told: the protocol has no place for a system prompt nor for
-// a schema.
+// a schema. Agents take a text that begins as a command does for one: none begins so.
 func prompt(r agents.Request) string {
 	text := agents.WithSchema(r.Prompt, r.Schema)
 	if r.SystemPrompt != "" {
-		return strings.TrimRight(r.SystemPrompt, "\n") + "\n\n" + text
+		text = strings.TrimRight(r.SystemPrompt, "\n") + "\n\n" + text
+	}
+	if start := strings.TrimSpace(text); start != "" && strings.ContainsRune("/!$#@", rune(start[0])) {
+		return "The task:\n\n" + text
 	}
 	return text
 }
