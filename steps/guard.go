@@ -56,6 +56,7 @@ type guard struct {
 	broken   *policy.Decision           // the first that broke the rules
 	open     map[string]sighting        // calls that nobody has ruled on, by tool id
 	permits  map[string]bool            // calls that were permitted, by tool id
+	waits    map[string]bool            // calls that wait for a ruling, by tool id
 }
 
 // A sighting is a call that an agent makes, and what the rules say of it.
@@ -75,7 +76,7 @@ func newGuard(adapter agents.Adapter, r agents.Request, home string) *guard {
 	}
 	g := &guard{
 		request: r, policy: policy.New(own, r.RuleDefault, r.Dir, r.Protected...),
-		pending: map[string]policy.Decision{}, open: map[string]sighting{}, permits: map[string]bool{},
+		pending: map[string]policy.Decision{}, open: map[string]sighting{}, permits: map[string]bool{}, waits: map[string]bool{},
 	}
 	g.enforcer, _ = adapter.(agents.Enforcer)
 	g.held = r.Confined || adapter != nil && adapter.Info().Capabilities.NativeSandbox && r.Sandbox != agents.SandboxOff
@@ -83,14 +84,16 @@ func newGuard(adapter agents.Adapter, r agents.Request, home string) *guard {
 }
 
 // sees takes in an event. It returns the decision that ends the process, or nil.
-func (g *guard) sees(b agents.Body) *policy.Decision {
+func (g *guard) sees(e agents.Event) *policy.Decision {
 	if g.policy.Empty() || g.broken != nil {
-		if b, ok := b.(agents.ToolStarted); ok {
+		if b, ok := e.Body.(agents.ToolStarted); ok {
 			g.open[b.ToolID] = sighting{call: policy.CallOf(b)}
 		}
 		return nil
 	}
-	switch b := b.(type) {
+	switch b := e.Body.(type) {
+	case agents.PermissionRequested:
+		g.waits[b.ToolID] = true
 	case agents.ToolStarted:
 		if g.permits[b.ToolID] {
 			break
@@ -112,6 +115,10 @@ func (g *guard) sees(b agents.Body) *policy.Decision {
 		if b.Declined {
 			delete(g.pending, b.ToolID)
 		}
+		if e.Native == nil && g.waits[b.ToolID] { // the agent ended before it was answered
+			delete(g.pending, b.ToolID)
+			delete(g.open, b.ToolID)
+		}
 		g.ran(b.ToolID)
 	}
 	return g.broken
@@ -120,6 +127,7 @@ func (g *guard) sees(b agents.Body) *policy.Decision {
 // ruled takes in a ruling on a call.
 func (g *guard) ruled(r ruling) {
 	delete(g.open, r.tool)
+	delete(g.waits, r.tool)
 	if r.allow {
 		delete(g.pending, r.tool)
 		g.permits[r.tool] = true

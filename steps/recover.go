@@ -123,7 +123,7 @@ func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (age
 	guard.permits = a.x.before.permits[attemptKey{a.task.Path, attempt}]
 	tr := agents.NewTranslator(dialog, a.envelope(attempt, launch.Request.Session.ID), a.x.Now, func(e agents.Event) {
 		f.event(e)
-		guard.sees(e.Body)
+		guard.sees(e)
 	})
 	sink := a.x.translate(tr, name)
 	err := errors.Join(

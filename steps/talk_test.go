@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -350,6 +351,44 @@ func TestTalkReplayed(t *testing.T) {
 		t.Errorf("%s, %v", m.Status(), err)
 	}
 	if audit, _ := w.decisions(); len(audit) != 1 {
+		t.Errorf("decided %q", audit)
+	}
+}
+
+// A call that waited for a person when flow died was not made: the agent asks again, and
+// the answer that was left meanwhile is taken.
+func TestTalkDiesAsking(t *testing.T) {
+	for _, lines := range [][]string{
+		{"> session S", "> call shell git push", "> ask 0 shell git push"},
+		{"> session S", "> ask 0 shell git push", "> call shell git push"},
+	} {
+		w := newWorld(t, ask("s", permissions("", "ask shell(git push *)")))
+		w.agent = fakeAgent{talks: true, keeps: []string{"ask"}}
+		w.config.Ask = &oracle{wait: true}
+		w.play = func(p *process) (proc.Result, error) {
+			_, err := conversation(append([]string{"< prompt do s"}, lines...)...)(p)
+			return proc.Result{}, errors.Join(err, errDied)
+		}
+		w.die()
+		w.config.Ask = &oracle{answer: Answer{Approved: true}}
+		w.play = conversation("< prompt "+continuePrompt, "> ask 0 shell git push", "< decision 0 allow", "> call shell git push", "> called git push", "> answer done", "> over", "< EOF")
+		w.want(w.finish(), "s", dag.OK)
+		if audit, _ := w.decisions(); len(audit) != 1 {
+			t.Errorf("decided %q", audit)
+		}
+	}
+}
+
+// An agent that ends while it waits for an answer has failed, and broken no rule.
+func TestTalkEndsAsking(t *testing.T) {
+	w := newWorld(t, ask("s", permissions("", "ask shell(git push *)")))
+	w.agent = fakeAgent{talks: true, keeps: []string{"ask"}}
+	w.config.Ask = &oracle{wait: true}
+	w.play = conversation("< prompt do s", "> session S", "> call shell git push", "> ask 0 shell git push")
+	if r := w.want(w.finish(), "s", dag.Failure); r.Cause == string(agents.CausePermission) {
+		t.Errorf("it says %s: %q", r.Cause, r.Error)
+	}
+	if audit, _ := w.decisions(); audit != nil {
 		t.Errorf("decided %q", audit)
 	}
 }

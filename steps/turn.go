@@ -98,7 +98,7 @@ func (a *attempt) listener(req agents.Request, watch *idleWatch) *listener {
 		if l.talk != nil {
 			l.talk.heard(e.Body)
 		}
-		if d := l.guard.sees(e.Body); d != nil {
+		if d := l.guard.sees(e); d != nil {
 			watch.cancel(errPolicy)
 		}
 		a.rulings(l, e)
