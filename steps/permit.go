@@ -28,6 +28,14 @@ type Permission struct {
 	Risk   agents.Risk `json:"risk"`
 	Rule   string      `json:"rule,omitempty"`  // that wants a person to be asked
 	Where  string      `json:"where,omitempty"` // where it stands, as file:line:col
+
+	Asked time.Time `json:"asked,omitzero"`
+	// What the agent's own events call it, and what the call is made with.
+	Use       string          `json:"use,omitempty"`
+	Session   string          `json:"sessionId,omitempty"`
+	Request   string          `json:"requestId,omitempty"`
+	Call      string          `json:"toolId,omitempty"`
+	Arguments json.RawMessage `json:"arguments,omitempty"` // nil where they are too long to keep
 }
 
 // callOf is the call that a request is about.
@@ -112,6 +120,7 @@ func (t *talk) ask(r agents.PermissionRequested, call policy.Call, d policy.Deci
 	call.Risk = cmp.Or(d.Risk, call.Risk)
 	out := ruling{call: call, request: r.RequestID, tool: r.ToolID, rule: d.Rule, by: byDefault}
 	q := t.a.permission(call, d)
+	q.Permission.Session, q.Permission.Request, q.Permission.Call = t.tr.SessionID(), r.RequestID, r.ToolID
 	if answer, ok := t.a.x.answers.found(q, t.a.x.ledger.get(q.Path).open); ok { // before flow died, say
 		t.rule(out.asked(answer))
 		return
@@ -184,6 +193,10 @@ func (a *attempt) permission(c policy.Call, d policy.Decision) Question {
 	p := Permission{
 		ID: permissionID(c), Agent: a.step.Agent, Tool: c.Tool, Native: c.Native, Target: head(c.Target, storedMax), Risk: c.Risk,
 		Rule: ruleText(d.Rule),
+	}
+	p.Use, p.Asked = a.profile().Use, a.x.Now().UTC()
+	if len(c.Arguments) <= storedMax {
+		p.Arguments = c.Arguments
 	}
 	if d.Rule != nil {
 		p.Where = d.Rule.Where

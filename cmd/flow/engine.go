@@ -36,6 +36,8 @@ type engine struct {
 	signal     atomic.Int32 // the first signal that asked the run to stop, or 0
 	stops      chan error   // why the run is to stop, while what runs goes on
 	overBudget atomic.Pointer[steps.BudgetError]
+
+	host *hosted // the server that the run is under way in; nil: this command line
 }
 
 // exitsFile is where the guardian says how processes ended when flow died.
@@ -44,13 +46,18 @@ const exitsFile = "exits.jsonl"
 // runAndClose executes the run, prints its report and gives up its lock.
 func (e *engine) runAndClose() (err error) {
 	defer func() { err = errors.Join(err, e.run.Close()) }()
-	if err := e.prepare(); err != nil {
-		return err
-	}
-	if err := e.executor.Restore(e.machine, e.records, e.run.Events, nil); err != nil {
+	if err := e.ready(); err != nil {
 		return err
 	}
 	return e.execute()
+}
+
+// ready prepares a new run, with what it takes over from another one.
+func (e *engine) ready() error {
+	if err := e.prepare(); err != nil {
+		return err
+	}
+	return e.executor.Restore(e.machine, e.records, e.run.Events, nil)
 }
 
 // prepare builds the machine and everything around it.
@@ -76,7 +83,10 @@ func (e *engine) prepare() error {
 		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Yes: e.yes, AskTimeout: e.ask, Stop: e.stop,
 		CacheDir: filepath.Join(filepath.Dir(filepath.Dir(e.run.Dir())), "cache"),
 	}
-	if e.interactive(e.driveFlags) {
+	switch {
+	case e.host != nil:
+		config.Ask = e.host
+	case e.interactive(e.driveFlags):
 		config.Ask = e.newPrompter(e.progress)
 	}
 	if header.Simulated {
@@ -107,11 +117,11 @@ func (e *engine) execute() error {
 	if err := e.supervisor.Start(); err != nil {
 		return e.broken(err)
 	}
-	ctx, stop := e.watchSignals(context.Background())
+	ctx, stop := e.attend()
 	defer stop()
 	e.progress.begin(e.run.Header(), e.plan)
 	err := local.Run(ctx, e.machine, e.executor, e.executor.Journal(), local.Options{
-		Interactive: e.interactive(e.driveFlags),
+		Interactive: e.host != nil || e.interactive(e.driveFlags),
 		Observe: func(f dag.Fact) {
 			e.progress.fact(f)
 			e.executor.NotifyFact(e.machine, f)
@@ -199,10 +209,25 @@ func (e *engine) exit(r *report) error {
 	}
 }
 
+// attend returns the context of the run: it ends when the run is to be stopped, by a signal
+// or by the server.
+func (e *engine) attend() (context.Context, func()) {
+	if e.host != nil {
+		return e.host.ctx, func() {}
+	}
+	return e.watchSignals(context.Background())
+}
+
 // watchSignals cancels the context at the first SIGINT, SIGTERM or SIGHUP, kills
 // all processes at the second and leaves at the third. Signals that were ignored
 // when flow was started (nohup, a shell's background job) stay ignored.
 func (e *engine) watchSignals(ctx context.Context) (context.Context, func()) {
+	return watchSignals(ctx, e.interrupted)
+}
+
+// watchSignals calls heard with every signal that asks the process to end, and how many
+// there were with it.
+func watchSignals(ctx context.Context, heard func(s syscall.Signal, count int, cancel context.CancelCauseFunc)) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 4)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -219,7 +244,7 @@ func (e *engine) watchSignals(ctx context.Context) (context.Context, func()) {
 				return
 			case s := <-signals:
 				if sig, ok := s.(syscall.Signal); ok {
-					e.interrupted(sig, count, cancel)
+					heard(sig, count, cancel)
 				}
 			}
 		}
@@ -242,6 +267,9 @@ func (e *engine) interrupted(s syscall.Signal, count int, cancel context.CancelC
 		e.progress.note("killing the agents; once more to leave at once")
 		e.supervisor.KillAll()
 	default:
-		os.Exit(exitSignal + int(s))
+		leaveNow(s)
 	}
 }
+
+// leaveNow ends the process at the third signal.
+func leaveNow(s syscall.Signal) { os.Exit(exitSignal + int(s)) }

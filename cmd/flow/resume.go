@@ -55,6 +55,25 @@ func (a *app) resume(name string, f driveFlags, update bool, inputs []string) er
 
 func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
 	defer func() { err = errors.Join(err, e.run.Close()) }()
+	replan := noReplan
+	if update {
+		replan = func(values map[string]json.RawMessage) error { return e.update(values, inputs) }
+	}
+	if err := e.reopen(replan); err != nil {
+		return err
+	}
+	if e.succeeded() && !update { // an update may have changed the outputs alone
+		return e.nothingLeft()
+	}
+	return e.execute()
+}
+
+// noReplan leaves a run's plan as it is.
+func noReplan(map[string]json.RawMessage) error { return nil }
+
+// reopen brings the run to where it stopped, ready to go on. replan is given the values of
+// its inputs, and may change what it goes by from now on.
+func (e *engine) reopen(replan func(map[string]json.RawMessage) error) error {
 	values, err := e.thaw()
 	if err != nil {
 		return err
@@ -62,10 +81,8 @@ func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
 	if err := e.carryOn(); err != nil {
 		return err
 	}
-	if update {
-		if err := e.update(values, inputs); err != nil {
-			return err
-		}
+	if err := replan(values); err != nil {
+		return err
 	}
 	if e.secrets, err = e.app.secrets(e.plan); err != nil {
 		return err
@@ -78,13 +95,7 @@ func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
 	if err := e.prepare(); err != nil {
 		return err
 	}
-	if err := e.restore(); err != nil {
-		return err
-	}
-	if e.succeeded() && !update { // an update may have changed the outputs alone
-		return e.nothingLeft()
-	}
-	return e.execute()
+	return e.restore()
 }
 
 // thaw reads the plan and the records that the run goes on from, and returns the values of

@@ -76,34 +76,43 @@ type beginning struct {
 
 // begin records a new run and takes it to its end.
 func (a *app) begin(b beginning) error {
-	secrets, err := a.secrets(b.plan)
+	e, err := a.record(b)
 	if err != nil {
 		return err
+	}
+	return e.runAndClose()
+}
+
+// record checks that a new run can begin, and records it.
+func (a *app) record(b beginning) (*engine, error) {
+	secrets, err := a.secrets(b.plan)
+	if err != nil {
+		return nil, err
 	}
 	dropped, err := b.dropped()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !b.flags.simulate {
 		if err := a.preflight(b.plan, b.workspace); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	s, err := a.store()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	r, err := a.create(s, b.plan, b.source, b.inputs, b.workspace, b.flags)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	e := &engine{app: a, run: r, plan: b.plan, inputs: b.inputs, secrets: secrets, driveFlags: b.flags.driveFlags}
 	if b.reuse != nil {
 		if err := e.reuse(b.reuse, dropped); err != nil {
-			return errors.Join(err, r.Close())
+			return nil, errors.Join(err, r.Close())
 		}
 	}
-	return e.runAndClose()
+	return e, nil
 }
 
 // dropped are the paths of the steps whose earlier results are not taken over.
