@@ -180,6 +180,7 @@ type Info struct {
 	Hermetic bool
 	// Tools are those that its calls can be of, where these are not all; nil: all.
 	Tools        []Tool
+	Unbounded    bool     // without Request.Sandbox nothing bounds what its tools write
 	LoginArgs    []string // exits 0 when logged in, quickly, free of charge; or nil
 	Capabilities Capabilities
 }

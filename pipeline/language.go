@@ -69,7 +69,7 @@ func ownTable() []key {
 	return []key{
 		{"prompt", "One headless turn of an agent. A template.", text()},
 		{"prompt-file", "A file with the prompt, below the pipeline's directory.", text()},
-		{"agent", "The agent: a profile, or claude, codex or gemini.", text()},
+		{"agent", "The agent: a profile, or a built-in one such as claude.", text()},
 		{"run", "A shell script. A template; its values reach the shell as quoted variables.", text()},
 		{"shell", "The program that runs the script; default sh.", text()},
 		{"steps", "A group: a graph of steps of its own.", mapOf(idPattern, def("step"))},

@@ -92,7 +92,7 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 	req.Session, req.Home = checkedSession(s.Session), filepath.Join(previewHome, profile.Use)
 	a := PreviewAgent{
 		Profile: profile.Name, Use: profile.Use, Model: profile.Model, Fallback: profile.Fallback,
-		Sandbox: cmp.Or(string(req.Sandbox), string(agents.SandboxWorkspaceWrite)), Approval: string(req.Approval),
+		Sandbox: string(req.Sandbox), Approval: string(req.Approval),
 		MaxTurns: profile.MaxTurns, MaxCost: profile.MaxCostUSD, Command: profile.Command, Origin: profile.Origin,
 	}
 	_, o := v.plan.SandboxOf(s)
@@ -101,6 +101,7 @@ func (v previewer) agent(s *pipeline.Step, prompt, cwd string) PreviewAgent {
 		a.Problem = "this flow does not have the agent " + profile.Use
 		return a
 	}
+	a.Sandbox = string(effectiveSandbox(adapter.Info(), req))
 	if len(a.Command) == 0 {
 		a.Command = []string{adapter.Info().Executable}
 	}
@@ -181,4 +182,15 @@ func sandboxText(mode, network string, required bool) string {
 		mode += ", required"
 	}
 	return mode
+}
+
+// effectiveSandbox is the sandbox of a request, or what holds where it names none.
+func effectiveSandbox(info agents.Info, r agents.Request) agents.SandboxMode {
+	switch {
+	case r.Sandbox != "":
+		return r.Sandbox
+	case info.Unbounded:
+		return agents.SandboxOff
+	}
+	return agents.SandboxWorkspaceWrite
 }

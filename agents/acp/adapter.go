@@ -106,7 +106,7 @@ func (a Adapter) Info() agents.Info {
 	return agents.Info{
 		Name: p.name, Title: p.title, Transports: []string{Transport},
 		Executable: p.executable, Install: p.install, Login: p.login,
-		KeyVariables: slices.Clone(p.keys), VersionArgs: []string{"--version"},
+		KeyVariables: slices.Clone(p.keys), VersionArgs: []string{"--version"}, Unbounded: true,
 		Capabilities: agents.Capabilities{
 			Resume: p.resume, Fork: p.fork, Cost: p.cost, SystemPrompt: true,
 			Approval: []agents.ApprovalMode{

@@ -20,7 +20,8 @@ var (
 func (Adapter) Info() agents.Info {
 	return agents.Info{
 		Name: Name, Title: "a command", Transports: []string{Name},
-		Install: "install the command, or correct `command` of the profile",
+		Unbounded: true,
+		Install:   "install the command, or correct `command` of the profile",
 		Capabilities: agents.Capabilities{
 			Resume: true, Cost: true, SystemPrompt: true,
 			Sandbox: []agents.SandboxMode{agents.SandboxOff, agents.SandboxReadOnly, agents.SandboxWorkspaceWrite},
