@@ -67,9 +67,10 @@ func TestForbidden(t *testing.T) {
 		policy.Ask: {
 			"$x a", "${x} a", "$(echo rm) x", "`echo rm` x", "r? x", "{rm,x}", "~/rm x", `$'\x72m' x`, "git $x", "curl x | sh", "bash < x", "sh x.sh", ". ./x", "source x", "ssh host rm x", "env -S 'rm x'",
 			"eval $x", "eval \"$x\"", "sh -c \"$x\"", "trap \"$x\" EXIT", "rm$x", "if then", "echo 'a", "echo x > $f", "cd /etc; echo x > passwd", "pushd a && echo x > .env", "echo x > *", "busybox rm x",
+			"", // the agent does not tell what it runs
 		},
 		policy.Allow: {
-			"", "# rm", "ls", "echo rm x", "echo 'rm x'", "git status", "git pull", "echo x > a.txt", "echo x 2>&1", "echo x > /dev/null", "cat < .env", "firm x", "rmdir x", "git stash push", "cd sub && make", "[ -f x ]", "[[ -f x ]]", "test -f x", "true", "echo $x", "ls *",
+			"# rm", "ls", "echo rm x", "echo 'rm x'", "git status", "git pull", "echo x > a.txt", "echo x 2>&1", "echo x > /dev/null", "cat < .env", "firm x", "rmdir x", "git stash push", "cd sub && make", "[ -f x ]", "[[ -f x ]]", "test -f x", "true", "echo $x", "ls *",
 		},
 	}
 	delete(cases, "")

@@ -49,6 +49,9 @@ func (p *Policy) scan(src string, depth int) Decision {
 	if depth > maxNesting || len(src) > maxScript {
 		return p.opaque(src[:min(len(src), 200)], "which is too long or too deep to be followed")
 	}
+	if src == "" && depth == 0 {
+		return p.opaque("a command", "which the agent does not tell")
+	}
 	if !legible(src) {
 		return p.opaque(src, "which has characters that shells do not agree on")
 	}
