@@ -75,9 +75,8 @@ func firstRune(text string) string {
 }
 
 // talkPolicy is the policy of a CLI that asks. It asks for every call that a rule could be
-// about, so that flow's rules decide, and refuses by itself what is forbidden in its own
-// words. Nothing is allowed here but what never needs a decision: what it allows it does
-// not ask for.
+// about, so that flow's rules decide. They are not in it: what it allows it does not ask
+// for, and of a call that it forbids it does not tell what it was, for the record.
 func talkPolicy(r agents.Request) ([]byte, error) {
 	var b []byte
 	if r.Ruled() {
@@ -90,14 +89,11 @@ func talkPolicy(r agents.Request) ([]byte, error) {
 		}
 	}
 	for _, shared := range r.Rules {
-		rules, lack := translated(shared)
-		switch {
-		case shared.Effect == agents.EffectDeny && lack == "":
-			b = appendAll(b, rules, "deny", blockPriority)
-		case shared.Effect == agents.EffectAllow:
-			if err := checkShared(r, shared); err != nil {
-				return nil, err
-			}
+		if shared.Effect != agents.EffectAllow {
+			continue
+		}
+		if err := checkShared(r, shared); err != nil {
+			return nil, err
 		}
 	}
 	return appendNative(b, r)

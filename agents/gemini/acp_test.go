@@ -96,8 +96,8 @@ func TestTalkResume(t *testing.T) {
 	}
 }
 
-// With rules the CLI asks for everything, and allows nothing by itself but what is its own
-// affair; what it can refuse it refuses.
+// With rules the CLI asks for everything, and decides nothing by itself but what is its own
+// affair.
 func TestTalkPolicy(t *testing.T) {
 	file := func(r agents.Request) string {
 		t.Helper()
@@ -116,12 +116,9 @@ func TestTalkPolicy(t *testing.T) {
 	}
 	for rule := range strings.SplitSeq(ruled, "[[rule]]\n") {
 		own := strings.Contains(rule, "update_topic") || strings.Contains(rule, "write_todos") || strings.Contains(rule, "complete_task")
-		if strings.Contains(rule, `"allow"`) && !own {
-			t.Errorf("it allows by itself:\n%s", rule)
+		if rule != "" && !strings.Contains(rule, `"ask_user"`) && !own {
+			t.Errorf("it decides by itself:\n%s", rule)
 		}
-	}
-	if !strings.Contains(ruled, "commandPrefix = \"rm\"\ndecision = \"deny\"") {
-		t.Errorf("it does not refuse rm:\n%s", ruled)
 	}
 	if plain := file(talkRequest(nil)); plain != "" {
 		t.Errorf("without rules it has a policy:\n%s", plain)

@@ -85,15 +85,15 @@ func TestRealACP(t *testing.T) {
 	}
 }
 
-// TestRealACPFile demands that what Gemini CLI's own policy forbids it does not even ask for,
-// and that rules which allow all leave no call unasked.
-func TestRealACPFile(t *testing.T) {
+// TestRealACPAsksAll demands that Gemini CLI asks for every call, also where rules allow all of
+// them but one.
+func TestRealACPAsksAll(t *testing.T) {
 	path, binary := realCLIs(t), buildFlow(t)
 	l := newLab(t, path, binary, scriptmodel.New(policyScript, nil))
 	rules := `{default: allow, rules: [{deny: "shell(touch denied.txt)"}]}`
 	l.flow(t, 0, "run", l.pipeline(t, "acp.yaml", "AGENT", "gemini", "RULES", rules), "--run-id", l.run, "-o", "json")
 	asked := strings.Count(l.tried(t, "events", l.run, "-o", "json"), `"type":"permissionRequested"`)
-	if asked != 2 || l.holds(t, "denied.txt") || !l.holds(t, "asked.txt") {
+	if asked != 3 || l.holds(t, "denied.txt") || !l.holds(t, "asked.txt") {
 		t.Errorf("flow was asked %d times; denied.txt is there: %v", asked, l.holds(t, "denied.txt"))
 	}
 }

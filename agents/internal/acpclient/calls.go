@@ -56,7 +56,7 @@ func (c *Client) end(k *call) []agents.Event {
 	}
 	if !done.Success {
 		done.Error = either(k.text, errorOf(k), "the tool failed")
-		done.Declined = k.declined()
+		done.Declined = k.declined() || !k.asked && c.info.asksWhenRuled && c.o.Request.Ruled()
 		return one(done)
 	}
 	return append(one(done), k.effects()...)

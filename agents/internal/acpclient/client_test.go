@@ -323,3 +323,31 @@ func TestCost(t *testing.T) {
 		})
 	}
 }
+
+// Where an agent asks for every call, one that fails and was not asked for was not made.
+func TestFailedUnasked(t *testing.T) {
+	failed := `{"method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call_update","toolCallId":"run_shell_command__1","status":"failed","kind":"execute"}}}`
+	for _, tt := range []struct {
+		agent, fallback string
+		declined        bool
+	}{
+		{"gemini-cli", "deny", true},
+		{"gemini-cli", "", false},
+		{"another", "deny", false},
+	} {
+		o := wanted("new")
+		o.Request.RuleDefault = tt.fallback
+		c := New(o)
+		c.Open()
+		hear(c, strings.Replace(canning(""), `"protocolVersion"`, `"agentInfo":{"name":"`+tt.agent+`"},"protocolVersion"`, 1), opened)
+		var declined []bool
+		for _, e := range c.Line([]byte(failed)) {
+			if done, ok := e.Body.(agents.ToolCompleted); ok {
+				declined = append(declined, done.Declined)
+			}
+		}
+		if !cmp.Equal(declined, []bool{tt.declined}) {
+			t.Errorf("%s with the default %q: declined %v", tt.agent, tt.fallback, declined)
+		}
+	}
+}

@@ -12,6 +12,8 @@ func (i *agentInfo) quirks() {
 		i.commandsEndReplay = true
 		// A call's id is the name of its tool, "__" and more; nothing else names the tool.
 		i.toolInIDs = true
+		// By the policy that flow gives it, it asks for every call that rules could be about.
+		i.asksWhenRuled = true
 	case "OpenCode": // 1.18.33
 		// It says that a call is in progress before it asks for it, and while it waits.
 		i.earlyProgress = true

@@ -17,7 +17,7 @@ type agentInfo struct {
 	name, version                      string
 	load, resume, fork, addDirs, close bool
 	commandsEndReplay, toolInIDs       bool // see quirks
-	earlyProgress                      bool
+	earlyProgress, asksWhenRuled       bool
 }
 
 // sessionState is the conversation that the agent keeps.
