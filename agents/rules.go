@@ -1,6 +1,9 @@
 package agents
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // An Enforcement says who keeps a rule.
 type Enforcement string
@@ -45,6 +48,15 @@ func EnforcementBy(r Request, rule func(*Rule) (Enforcement, string)) []RuleEnfo
 // Ruled reports whether r has permissions: rules, a default or protected files.
 func (r Request) Ruled() bool {
 	return len(r.Rules) > 0 || r.RuleDefault != "" || len(r.Protected) > 0
+}
+
+// Asks reports whether a person is to be asked about some calls: a rule, the default or the
+// approval mode wants it.
+func (r Request) Asks() bool {
+	if r.Approval == ApprovalAsk || r.Approval == ApprovalAskDangerous || r.RuleDefault == EffectAsk {
+		return true
+	}
+	return slices.ContainsFunc(r.Rules, func(rule Rule) bool { return rule.Effect == EffectAsk })
 }
 
 // Closed reports whether a call that no rule is about must not be made: nobody is there

@@ -35,7 +35,7 @@ func (Adapter) Info() agents.Info {
 			ChoosesSessionID: true, Resume: true, Fork: true, Schema: true,
 			Cost: true, MaxTurns: true, MaxCost: true, SystemPrompt: true,
 			Approval: []agents.ApprovalMode{
-				agents.ApprovalPlan, agents.ApprovalDeny, agents.ApprovalAsk,
+				agents.ApprovalPlan, agents.ApprovalDeny, agents.ApprovalAsk, agents.ApprovalAskDangerous,
 				agents.ApprovalAutoEdit, agents.ApprovalAutoAll,
 			},
 			Sandbox: []agents.SandboxMode{

@@ -216,8 +216,10 @@ func TestCapabilitiesAgree(t *testing.T) {
 	}
 	sandboxes := []agents.SandboxMode{agents.SandboxOff, agents.SandboxReadOnly, agents.SandboxWorkspaceWrite}
 	takes := func(a agents.ApprovalMode, s agents.SandboxMode) bool {
-		_, err := claude.Adapter{}.Command(agents.Request{Prompt: "go", Approval: a, Sandbox: s})
-		return err == nil
+		return slices.ContainsFunc(claude.Adapter{}.Info().Transports, func(transport string) bool {
+			_, err := claude.Adapter{}.Command(agents.Request{Prompt: "go", Approval: a, Sandbox: s, Transport: transport})
+			return err == nil
+		})
 	}
 	for _, a := range approvals {
 		got := slices.ContainsFunc(sandboxes, func(s agents.SandboxMode) bool { return takes(a, s) })

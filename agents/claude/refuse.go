@@ -75,7 +75,7 @@ func refuseModes(r agents.Request) error {
 	putToFlow := talks(r) && r.Approval == agents.ApprovalAskDangerous // which tells the dangerous ones
 	if permissionMode(r.Approval) == "" && !putToFlow {
 		return unsupported(fmt.Sprintf("Claude Code has no approval mode %q", r.Approval),
-			"use plan, deny, ask, auto-edit or auto-all")
+			"use `transport: stream-json`, or plan, deny, ask, auto-edit or auto-all")
 	}
 	if r.Approval != agents.ApprovalAutoAll {
 		return nil

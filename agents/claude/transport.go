@@ -19,12 +19,12 @@ func transports() []string { return []string{printed, talked} }
 
 // Transport returns the protocol for r. Rules make it the two-way one: there each call is
 // put to flow before it is made, while the CLI's own rules say less than flow's, and
-// commands that only read pass them unasked.
+// commands that only read pass them unasked. So does an approval mode that asks.
 func (Adapter) Transport(r agents.Request) string {
 	switch {
 	case r.Transport != "":
 		return r.Transport
-	case r.Ruled():
+	case r.Ruled(), r.Asks():
 		return talked
 	}
 	return printed

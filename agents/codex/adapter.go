@@ -51,8 +51,10 @@ func (Adapter) Info() agents.Info {
 			Fork:         true,
 			Schema:       true,
 			SystemPrompt: true,
-			Approval:     []agents.ApprovalMode{agents.ApprovalDeny, agents.ApprovalAutoEdit, agents.ApprovalAutoAll},
-			Sandbox:      []agents.SandboxMode{agents.SandboxOff, agents.SandboxReadOnly, agents.SandboxWorkspaceWrite},
+			Approval: []agents.ApprovalMode{
+				agents.ApprovalDeny, agents.ApprovalAsk, agents.ApprovalAskDangerous, agents.ApprovalAutoEdit, agents.ApprovalAutoAll,
+			},
+			Sandbox: []agents.SandboxMode{agents.SandboxOff, agents.SandboxReadOnly, agents.SandboxWorkspaceWrite},
 
 			NativeSandbox: true,
 		},
@@ -66,12 +68,12 @@ const (
 )
 
 // Transport returns the one that r names, or that suits it: app-server where there are
-// rules, for it asks before every call, and exec otherwise.
+// rules or a person is to be asked, for it asks before every call, and exec otherwise.
 func (Adapter) Transport(r agents.Request) string {
 	switch {
 	case r.Transport != "":
 		return r.Transport
-	case r.Ruled():
+	case r.Ruled(), r.Asks():
 		return transportServer
 	default:
 		return transportExec

@@ -32,7 +32,11 @@ func TestCapabilitiesAgreeWithCommand(t *testing.T) {
 	var gotApprovals []agents.ApprovalMode
 	var gotSandboxes []agents.SandboxMode
 	for _, approval := range approvals {
-		if slices.ContainsFunc(sandboxes, func(s agents.SandboxMode) bool { return accepts(agents.Request{Approval: approval, Sandbox: s}) }) {
+		if slices.ContainsFunc(sandboxes, func(s agents.SandboxMode) bool {
+			return slices.ContainsFunc(Adapter{}.Info().Transports, func(transport string) bool {
+				return accepts(agents.Request{Approval: approval, Sandbox: s, Transport: transport})
+			})
+		}) {
 			gotApprovals = append(gotApprovals, approval)
 		}
 	}

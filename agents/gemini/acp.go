@@ -20,23 +20,10 @@ func (Adapter) Transport(r agents.Request) string {
 	switch {
 	case r.Transport != "":
 		return r.Transport
-	case asks(r):
+	case r.Asks():
 		return transport
 	}
 	return headless
-}
-
-// asks reports whether a person is to be asked for some call.
-func asks(r agents.Request) bool {
-	if r.RuleDefault == agents.EffectAsk {
-		return true
-	}
-	for _, rule := range r.Rules {
-		if rule.Effect == agents.EffectAsk {
-			return true
-		}
-	}
-	return false
 }
 
 func talks(r agents.Request) bool { return r.Transport == transport }

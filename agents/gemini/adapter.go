@@ -43,7 +43,8 @@ func (Adapter) Info() agents.Info {
 			Fork:             true,
 			MaxTurns:         true,
 			Approval: []agents.ApprovalMode{
-				agents.ApprovalPlan, agents.ApprovalDeny, agents.ApprovalAsk, agents.ApprovalAutoEdit, agents.ApprovalAutoAll,
+				agents.ApprovalPlan, agents.ApprovalDeny, agents.ApprovalAsk, agents.ApprovalAskDangerous,
+				agents.ApprovalAutoEdit, agents.ApprovalAutoAll,
 			},
 			Sandbox: []agents.SandboxMode{agents.SandboxOff, agents.SandboxReadOnly, agents.SandboxWorkspaceWrite},
 		},

@@ -212,6 +212,8 @@ func TestModes(t *testing.T) {
 			if err == nil {
 				works[string(approval)], works[string(box)] = true, true
 			}
+			_, err = Adapter{}.Command(request(func(r *agents.Request) { r.Approval, r.Sandbox, r.Transport = approval, box, transport }))
+			works[string(approval)] = works[string(approval)] || err == nil
 		}
 		if approval != "" && works[string(approval)] != slices.Contains(capabilities.Approval, approval) {
 			t.Errorf("approval %q: the capabilities promise something else", approval)

@@ -41,8 +41,8 @@ func checkModes(r agents.Request, box agents.SandboxMode) error {
 	switch {
 	case !slices.Contains(capabilities.Sandbox, box):
 		return refuse(fmt.Sprintf("Gemini CLI has no sandbox mode %q", box), "use off, read-only or workspace-write")
-	case approval == agents.ApprovalAskDangerous:
-		return refuse("Gemini CLI cannot ask only for dangerous tool calls", "use plan, deny, ask, auto-edit or auto-all")
+	case approval == agents.ApprovalAskDangerous && !talks(r):
+		return refuse("Gemini CLI cannot ask only for dangerous tool calls", "use `transport: acp`, or plan, deny, ask, auto-edit or auto-all")
 	case approval != "" && !slices.Contains(capabilities.Approval, approval):
 		return refuse(fmt.Sprintf("Gemini CLI has no approval mode %q", approval), "use plan, deny, ask, auto-edit or auto-all")
 	case approval == agents.ApprovalAutoEdit && box == agents.SandboxReadOnly:
