@@ -39,11 +39,7 @@ func (a *app) rpc(detach bool) error {
 		}
 		h.finish()
 	})
-	if cause := context.Cause(ctx); cause != nil {
-		h.stopAll(cause)
-	}
-	h.stopAll(errClientGone)
-	h.work.Wait()
+	h.end(ctx)
 	return err
 }
 

@@ -46,45 +46,75 @@ type following struct {
 	runEvents bool
 }
 
-// follow begins to tell the client of a run, in place of what it was told of it before.
+// follow has the client told of a run, in place of what it was told of it before.
 func (l *listener) follow(f following) error {
-	v, err := l.host.view(f.run)
+	tell, err := l.begin(f)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(l.session.Context())
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if stop := l.follows[f.run]; stop != nil {
-		stop()
-	} else if len(l.follows) >= maxSubscriptions {
-		cancel()
-		return rpc.NewError(rpc.CodeBusy, "subscriptions", fmt.Sprintf("the client follows %d runs already", maxSubscriptions), "run/unsubscribe from one")
-	}
-	for key := range l.told { // a client that asks again is told again
-		if strings.HasPrefix(key, f.run+"\x00") {
-			delete(l.told, key)
-		}
-	}
-	l.follows[f.run] = cancel
-	l.watch()
-	told := l.host.telling(f.run)
 	l.session.Go(func() {
-		defer told()
-		defer l.unfollow(ctx, f.run, cancel)
-		l.tell(ctx, v, f)
+		ctx := l.session.Context()
+		if err := tell(ctx); err != nil && ctx.Err() == nil {
+			l.host.complain(fmt.Errorf("run %s cannot be followed any more: %w", f.run, err))
+		}
 	})
 	return nil
 }
 
-// unfollow forgets a run that is followed no longer, unless it is followed anew.
-func (l *listener) unfollow(ctx context.Context, run string, cancel context.CancelFunc) {
+// begin notes that the client follows a run. What it returns tells it, until the run has
+// ended, another such wish takes its place, or its context ends.
+func (l *listener) begin(f following) (tell func(context.Context) error, err error) {
+	v, err := l.host.view(f.run)
+	if err != nil {
+		return nil, err
+	}
+	stopped, err := l.note(f.run)
+	if err != nil {
+		return nil, err
+	}
+	told := l.host.telling(f.run)
+	return func(ctx context.Context) error {
+		defer told()
+		defer l.forget(stopped, f.run)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(stopped, cancel)()
+		err := l.host.follow(ctx, l.session, v, f, l.ask)
+		if stopped.Err() != nil {
+			return nil
+		}
+		return err
+	}, nil
+}
+
+// note notes that the client follows a run. The context ends when it no longer does.
+func (l *listener) note(run string) (context.Context, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ctx.Err() == nil {
+	if stop := l.follows[run]; stop != nil {
+		stop()
+	} else if len(l.follows) >= maxSubscriptions {
+		return nil, rpc.NewError(rpc.CodeBusy, "subscriptions", fmt.Sprintf("the client follows %d runs already", maxSubscriptions), "run/unsubscribe from one")
+	}
+	for key := range l.told { // a client that asks again is told again
+		if strings.HasPrefix(key, run+"\x00") {
+			delete(l.told, key)
+		}
+	}
+	ctx, stop := context.WithCancel(l.session.Context())
+	l.follows[run] = stop
+	l.watch()
+	return ctx, nil
+}
+
+// forget forgets a run that has ended, unless it is followed anew.
+func (l *listener) forget(stopped context.Context, run string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if stopped.Err() == nil {
+		l.follows[run]()
 		delete(l.follows, run)
 	}
-	cancel()
 }
 
 // stop ends what follow has begun. It reports whether there was something.
@@ -97,13 +127,6 @@ func (l *listener) stop(run string) bool {
 		delete(l.follows, run)
 	}
 	return stop != nil
-}
-
-// tell sends all that happens in a run until it has ended. What cannot be read ends it.
-func (l *listener) tell(ctx context.Context, v *state.View, f following) {
-	if err := l.host.follow(ctx, l.session, v, f, l.ask); err != nil && ctx.Err() == nil {
-		l.host.complain(fmt.Errorf("run %s cannot be followed any more: %w", f.run, err))
-	}
 }
 
 // answering says that the client answers questions for as long as it is there.

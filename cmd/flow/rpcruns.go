@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"flow/cmd/flow/internal/rpc"
+	"flow/state"
 	"flow/steps"
 )
 
@@ -101,10 +104,8 @@ func (h *host) runEvents(c *rpc.Call, p rpc.EventsParams) (rpc.EventsResult, err
 	if err != nil {
 		return rpc.EventsResult{}, err
 	}
-	if p.Step != "" {
-		if err := knownStep(v, p.Step); err != nil {
-			return rpc.EventsResult{}, err
-		}
+	if err := stepOf(v, p.Step); err != nil {
+		return rpc.EventsResult{}, err
 	}
 	page := eventPage{limit: limit, step: p.Step, result: rpc.EventsResult{Run: v.Header().ID, Events: []json.RawMessage{}, Next: p.After}}
 	if p.Subscribe {
@@ -115,6 +116,30 @@ func (h *host) runEvents(c *rpc.Call, p rpc.EventsParams) (rpc.EventsResult, err
 		return rpc.EventsResult{}, err
 	}
 	return page.result, nil
+}
+
+// stepOf refuses a step that the run does not have; "" is all of them.
+func stepOf(v *state.View, step string) error {
+	if step == "" {
+		return nil
+	}
+	if err := knownStep(v, step); err != nil {
+		msg, hint, _ := strings.Cut(err.Error(), "\nhint: ")
+		return rpc.InvalidParam("params.step", msg, hint)
+	}
+	return nil
+}
+
+// streamEvents is GET /events: the notifications of a run for a client that only listens.
+func (h *host) streamEvents(s *rpc.Session, p rpc.EventsParams) (func(context.Context) error, error) {
+	v, err := h.hostView(p.Run)
+	if err != nil {
+		return nil, err
+	}
+	if err := stepOf(v, p.Step); err != nil {
+		return nil, err
+	}
+	return h.listener(s).begin(following{run: v.Header().ID, step: p.Step, after: p.After, runEvents: p.RunEvents})
 }
 
 // subscribe has the client told of a run once its request was answered.
