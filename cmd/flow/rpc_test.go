@@ -258,8 +258,8 @@ func TestRPCPermission(t *testing.T) {
 
 const askingPipeline = `
 steps:
-  sure: {ask: Sure?, timeout: 1h}
-  form: {ask: Where?, timeout: 1h, output: {type: string}}
+  sure: {ask: 'Sure?', timeout: 1h}
+  form: {ask: 'Where?', timeout: 1h, output: {type: string}}
   done: {needs: [sure, form], run: echo done}
 `
 

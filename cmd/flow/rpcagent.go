@@ -376,12 +376,8 @@ func (h *host) addTurnTo(e *engine, p rpc.RunParams, values map[string]json.RawM
 	if err != nil {
 		return "", err
 	}
-	text, err := json.Marshal(p.Prompt)
-	if err != nil {
-		return "", err
-	}
-	values[promptInput(len(values)+1)] = text
-	return step, e.replan(plan, source, values, nil)
+	prompt := "prompt" + strings.TrimPrefix(step, "turn") + "=" + p.Prompt
+	return step, e.replan(plan, source, values, []string{prompt})
 }
 
 // chatOf finds the run that agent/run is to go on with.
