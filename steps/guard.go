@@ -55,7 +55,7 @@ type guard struct {
 	pending  map[string]policy.Decision // calls that the agent is to refuse, by tool id
 	broken   *policy.Decision           // the first that broke the rules
 	open     map[string]sighting        // calls that nobody has ruled on, by tool id
-	permits  map[string]bool            // calls that were permitted, by tool id
+	permits  map[string]bool            // whether calls that were ruled on were permitted, by tool id
 	waits    map[string]bool            // calls that wait for a ruling, by tool id
 }
 
@@ -128,17 +128,17 @@ func (g *guard) sees(e agents.Event) *policy.Decision {
 func (g *guard) ruled(r ruling) {
 	delete(g.open, r.tool)
 	delete(g.waits, r.tool)
+	g.permits[r.tool] = r.allow
 	if r.allow {
 		delete(g.pending, r.tool)
-		g.permits[r.tool] = true
 	}
 }
 
 // unasked rules on a call that has been made or refused without flow being asked. It is
-// false for one that was ruled on.
+// false for one that was ruled on; that may have been before the agent told that it begins.
 func (g *guard) unasked(b agents.ToolCompleted) (ruling, bool) {
 	s, ok := g.open[b.ToolID]
-	if !ok {
+	if _, ruled := g.permits[b.ToolID]; !ok || ruled && b.Declined {
 		return ruling{}, false
 	}
 	delete(g.open, b.ToolID)

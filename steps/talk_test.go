@@ -177,6 +177,11 @@ func TestTalk(t *testing.T) {
 			audit:  []string{"allow policy shell ls -l allow shell(ls *)", "deny policy shell rm x deny shell(rm *)"},
 		},
 		{
+			name: "a call that is told of after it was denied", fallback: "deny",
+			script: []string{"< prompt do s", "> ask 0 shell ls", "< decision 0 deny", "> call shell ls", "> declined ls", "> answer ok", "> over", "< EOF"},
+			audit:  []string{"deny default shell ls"},
+		},
+		{
 			name: "the default decides", fallback: "deny",
 			script: []string{"< prompt do s", "> ask 0 shell ls", "< decision 0 deny", "> answer ok", "> over", "< EOF"},
 			audit:  []string{"deny default shell ls"},
