@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,12 +91,30 @@ type answers struct {
 	log hclog.Logger
 
 	mu      sync.Mutex
+	unused  map[string]int           // the attempts that asked about calls and had no ruling when flow died, by key
 	waiting map[string]chan struct{} // by file name
 	stop    chan struct{}            // of the goroutine
 }
 
 func newAnswers(run runDir, log hclog.Logger) *answers {
-	return &answers{run: run, log: log, waiting: map[string]chan struct{}{}}
+	return &answers{run: run, log: log, unused: map[string]int{}, waiting: map[string]chan struct{}{}}
+}
+
+// restore takes in which calls wait for an answer since flow died.
+func (w *answers) restore(pending []Question) {
+	for _, q := range pending {
+		w.unused[q.Key()] = q.Attempt
+	}
+}
+
+// permit takes the answer to a question about a call, if there is one: a new one, or one
+// that a lost attempt took and did not rule by. An answer is for one call.
+func (w *answers) permit(q Question, lost []int) (Answer, bool) {
+	w.mu.Lock()
+	from, unused := w.unused[q.Key()]
+	delete(w.unused, q.Key())
+	w.mu.Unlock()
+	return w.found(q, slices.DeleteFunc(slices.Clone(lost), func(attempt int) bool { return !unused || attempt < from }))
 }
 
 // watch returns a channel that gets a value when there is an answer of that key, and a

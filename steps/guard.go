@@ -112,11 +112,11 @@ func (g *guard) sees(e agents.Event) *policy.Decision {
 	case agents.ToolProgress:
 		g.ran(b.ToolID)
 	case agents.ToolCompleted:
-		if b.Declined {
+		short := e.Native == nil // no result, for the agent ended before: what it was to refuse, it had not made
+		if b.Declined || short {
 			delete(g.pending, b.ToolID)
 		}
-		if e.Native == nil && g.waits[b.ToolID] { // the agent ended before it was answered
-			delete(g.pending, b.ToolID)
+		if short && g.waits[b.ToolID] {
 			delete(g.open, b.ToolID)
 		}
 		g.ran(b.ToolID)
@@ -136,7 +136,7 @@ func (g *guard) ruled(r ruling) {
 
 // unasked rules on a call that has been made or refused without flow being asked. It is
 // false for one that was ruled on; that may have been before the agent told that it begins.
-func (g *guard) unasked(b agents.ToolCompleted) (ruling, bool) {
+func (g *guard) unasked(e agents.Event, b agents.ToolCompleted) (ruling, bool) {
 	s, ok := g.open[b.ToolID]
 	if _, ruled := g.permits[b.ToolID]; !ok || ruled && b.Declined {
 		return ruling{}, false
@@ -147,6 +147,8 @@ func (g *guard) unasked(b agents.ToolCompleted) (ruling, bool) {
 	}
 	out := ruling{call: s.call, tool: b.ToolID, by: decider(s.decision), rule: s.decision.Rule, message: oneLine(s.decision.Why)}
 	switch forbidden := s.decision.Effect == policy.Deny || s.decision.Effect == policy.Ask; {
+	case forbidden && g.broken == nil && e.Native == nil:
+		out.message += ": the agent ended before it made the call"
 	case b.Declined && !forbidden:
 		out.by, out.rule, out.message = byAgent, nil, "the agent refused it by itself"
 	case b.Declined:

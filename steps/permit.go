@@ -100,9 +100,8 @@ func (t *talk) rule(r ruling) {
 	}
 	t.guard.ruled(r)
 	t.tr.Emit(r.event())
-	if err := t.a.audit(r); err != nil && t.failed == nil {
-		t.failed = err
-		t.cancel(err)
+	if err := t.a.audit(r); err != nil {
+		t.fail(err)
 	}
 }
 
@@ -121,7 +120,11 @@ func (t *talk) ask(r agents.PermissionRequested, call policy.Call, d policy.Deci
 	out := ruling{call: call, request: r.RequestID, tool: r.ToolID, rule: d.Rule, by: byDefault}
 	q := t.a.permission(call, d)
 	q.Permission.Session, q.Permission.Request, q.Permission.Call = t.tr.SessionID(), r.RequestID, r.ToolID
-	if answer, ok := t.a.x.answers.found(q, t.a.x.ledger.get(q.Path).open); ok { // before flow died, say
+	if answer, ok := t.a.x.answers.permit(q, t.a.x.ledger.get(q.Path).open); ok { // before flow died, say
+		if err := t.a.settled(t.ctx, q); err != nil {
+			t.fail(err)
+			return
+		}
 		t.rule(out.asked(answer))
 		return
 	}
@@ -231,14 +234,19 @@ func (a *attempt) personSays(ctx context.Context, q Question) (Answer, error) {
 	if a.x.Ask == nil {
 		a.notice(noticePermission, "waits for flow approve "+a.x.RunID+" "+q.Path+": "+q.Text)
 	}
-	answer, err := a.x.answer(ctx, q, a.x.ledger.get(a.task.Path).open)
-	settled := PermissionAsked{Settled: q.Key()}
-	return answer, errors.Join(err, a.x.Store.Append(context.WithoutCancel(ctx), recordPermission, settled, false))
+	answer, err := a.x.answer(ctx, q, nil)
+	return answer, errors.Join(err, a.settled(ctx, q))
+}
+
+// settled records that a question is over, before the agent is told of it: once it may
+// have made the call, no later attempt may make it by the same answer.
+func (a *attempt) settled(ctx context.Context, q Question) error {
+	return a.x.Store.Append(context.WithoutCancel(ctx), recordPermission, PermissionAsked{Settled: q.Key()}, true)
 }
 
 // PendingPermissions are the questions about calls of agents that nobody has answered, in
 // the order in which they were asked. They may be of a process of flow that has died: the
-// agent then asks again when the run goes on.
+// agent then asks again when the run goes on, and what it does not ask again is over.
 func PendingPermissions(records []state.Record) ([]Question, error) {
 	var pending []Question
 	for _, r := range records {
@@ -253,7 +261,9 @@ func PendingPermissions(records []state.Record) ([]Question, error) {
 		if asked.Question != nil {
 			key = asked.Question.Key()
 		}
-		pending = slices.DeleteFunc(pending, func(q Question) bool { return q.Key() == key })
+		pending = slices.DeleteFunc(pending, func(q Question) bool {
+			return q.Key() == key || asked.Question != nil && q.Path == asked.Question.Path && q.Attempt < asked.Question.Attempt
+		})
 		if asked.Question != nil {
 			pending = append(pending, *asked.Question)
 		}

@@ -32,6 +32,11 @@ func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(f
 			return err
 		}
 	}
+	pending, err := PendingPermissions(records)
+	if err != nil {
+		return err
+	}
+	x.answers.restore(pending)
 	x.exits = map[string]proc.Record{}
 	for _, e := range exits {
 		x.exits[e.Label] = e

@@ -132,11 +132,18 @@ func (t *talk) proceed() {
 // flush writes what the conversation has to say, and keeps it. mu is held.
 func (t *talk) flush() {
 	for _, line := range t.conv.Take() {
-		if _, err := t.record.Write(append(slices.Clip(line), '\n')); err != nil && t.failed == nil {
-			t.failed = err
-			t.cancel(err) // work that cannot be recorded must not go on
+		if _, err := t.record.Write(append(slices.Clip(line), '\n')); err != nil {
+			t.fail(err)
 		}
 		t.input.Line(line)
+	}
+}
+
+// fail ends the process: work that cannot be recorded must not go on. mu is held.
+func (t *talk) fail(err error) {
+	if t.failed == nil {
+		t.failed = err
+		t.cancel(err)
 	}
 }
 

@@ -15,12 +15,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hashicorp/go-hclog"
 
 	"flow/agents"
+	"flow/agents/policy"
 	"flow/agents/proc"
 	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/pipeline/local"
+	"flow/state"
 )
 
 // A talker is the dialog of a fake agent that listens: what it is told is a word and a
@@ -395,5 +398,123 @@ func TestTalkEndsAsking(t *testing.T) {
 	}
 	if audit, _ := w.decisions(); audit != nil {
 		t.Errorf("decided %q", audit)
+	}
+}
+
+// An answer that flow had taken when it died permits one call, unless the agent had been
+// told.
+func TestAnswersPermit(t *testing.T) {
+	w := newWorld(t)
+	q := Question{Path: "s", Permission: &Permission{ID: "x"}}
+	takenBy := func(attempt int) {
+		err := errors.Join(PutAnswer(w.store, q.Key(), Answer{Approved: true}),
+			os.Rename(answerFile(w.store, q.Key(), "json"), answerFile(w.store, q.Key(), taken(attempt))))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	takenBy(1)
+	takenBy(2)
+	for _, c := range []struct {
+		name   string
+		asked  int // the attempt that asked and had no ruling, 0 if all had
+		lost   []int
+		permit bool
+	}{
+		{"ruled", 0, []int{1, 2}, false},
+		{"taken and not ruled", 2, []int{1, 2}, true},
+		{"taken by a later attempt", 1, []int{2}, true},
+		{"ruled before it was asked again", 3, []int{1, 2, 3}, false},
+	} {
+		answers := newAnswers(w.store, hclog.NewNullLogger())
+		if c.asked > 0 {
+			pending := q
+			pending.Attempt = c.asked
+			answers.restore([]Question{pending})
+		}
+		q.Attempt = 4
+		if _, ok := answers.permit(q, c.lost); ok != c.permit {
+			t.Errorf("%s: %t", c.name, ok)
+		}
+		if _, ok := answers.permit(q, c.lost); ok {
+			t.Errorf("%s: twice", c.name)
+		}
+	}
+}
+
+// An answer by which the agent made its call does not count again: not in the next attempt,
+// and not in the one after that has asked again.
+func TestTalkAnswerOnce(t *testing.T) {
+	synctest.Test(t, testAnswerOnce)
+}
+
+func testAnswerOnce(t *testing.T) {
+	t.Helper()
+	w := newWorld(t, ask("s", permissions("", "ask shell(git push *)")))
+	w.agent = fakeAgent{talks: true, keeps: []string{"ask"}}
+	w.config.AskTimeout = time.Hour
+	key := "s-permission-" + permissionID(policy.Call{Native: "Tool", Target: "git push"})
+	asks := func(approved bool) func(*process) (proc.Result, error) {
+		return func(p *process) (proc.Result, error) {
+			next := p.hears()
+			next()
+			p.print("session S", "ask 0 shell git push")
+			synctest.Wait() // the question is on record
+			if approved {
+				if err := PutAnswer(w.store, key, Answer{Approved: true}); err != nil {
+					t.Error(err)
+				}
+				next()
+			}
+			return proc.Result{}, errDied
+		}
+	}
+	w.play = asks(true)
+	w.die()
+	w.play = asks(false)
+	w.die()
+	w.config.AskTimeout = 0
+	w.play = conversation("< prompt do s", "> ask 0 shell git push", "< decision 0 deny", "> answer done", "> over", "< EOF")
+	w.want(w.finish(), "s", dag.OK)
+}
+
+// A call that the agent was to refuse, or had been denied, was not made when flow died
+// before its result.
+func TestTalkDiesDenied(t *testing.T) {
+	for _, script := range [][]string{
+		{"< prompt do s", "> session S", "> call shell rm x"},
+		{"< prompt do s", "> session S", "> call shell rm x", "> ask 0 shell rm x", "< decision 0 deny"},
+	} {
+		w := newWorld(t, ask("s", permissions("", "deny shell(rm *)")))
+		w.agent = fakeAgent{talks: true, keeps: []string{"deny"}}
+		w.play = func(p *process) (proc.Result, error) {
+			_, err := conversation(script...)(p)
+			return proc.Result{}, errors.Join(err, errDied)
+		}
+		w.die()
+		w.play = conversation("< prompt "+continuePrompt, "> answer done", "> over", "< EOF")
+		w.want(w.finish(), "s", dag.OK)
+	}
+}
+
+// Of a step only what its latest attempt asks waits for an answer.
+func TestPendingPermissions(t *testing.T) {
+	asked := func(path string, attempt int, id string) state.Record {
+		data, err := json.Marshal(PermissionAsked{Question: &Question{Path: path, Attempt: attempt, Permission: &Permission{ID: id}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return state.Record{Type: recordPermission, Data: data}
+	}
+	settled := state.Record{Type: recordPermission, Data: json.RawMessage(`{"settled": "s-permission-b"}`)}
+	pending, err := PendingPermissions([]state.Record{
+		asked("s", 1, "a"), asked("t", 1, "a"), asked("s", 1, "b"), asked("s", 2, "b"), asked("s", 2, "c"), settled,
+	})
+	var got []string
+	for _, q := range pending {
+		got = append(got, q.Key())
+	}
+	if d := cmp.Diff([]string{"t-permission-a", "s-permission-c"}, got); err != nil || d != "" {
+		t.Error(err, d)
 	}
 }

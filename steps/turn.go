@@ -113,7 +113,7 @@ func (a *attempt) rulings(l *listener, e agents.Event) {
 	var ok bool
 	switch b := e.Body.(type) {
 	case agents.ToolCompleted:
-		if r, ok = l.guard.unasked(b); ok {
+		if r, ok = l.guard.unasked(e, b); ok {
 			l.tr.Emit(r.event())
 		}
 	case agents.PermissionDecided:
