@@ -157,10 +157,12 @@ func TestRPCConversation(t *testing.T) {
 	if second.Run != first.Run || second.Step != "turn2" || second.After < int64(done.Params["seq"].(float64)) {
 		t.Errorf("%+v goes on with %+v", second, first)
 	}
-	p.await(t, func(n note) bool { return n.Method == rpc.RunComplete && n.Params["seq"].(float64) > float64(second.After) })
+	p.await(t, func(n note) bool {
+		return n.Method == rpc.RunComplete && n.Params["seq"].(float64) > float64(second.After)
+	})
 	answer := p.await(t, func(n note) bool { return n.Method == rpc.AgentComplete && n.Params["step"] == "turn2" })
 	if answer.Params["session_id"] != session || !strings.Contains(answer.Params["text"].(string), "turn 2") {
-		t.Errorf("the second turn: %v", answer.Params)
+		t.Errorf("the second turn, after session %s: %v", session, answer.Params)
 	}
 	shown, err := p.Show(t.Context(), first.Run)
 	if err != nil {
@@ -203,7 +205,9 @@ func TestRPCStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := p.await(t, func(n note) bool { return n.Method == rpc.RunComplete && n.Params["seq"].(float64) > float64(again.After) })
+	end := p.await(t, func(n note) bool {
+		return n.Method == rpc.RunComplete && n.Params["seq"].(float64) > float64(again.After)
+	})
 	if end.Params["status"] != "succeeded" {
 		t.Errorf("the end: %v", end.Params)
 	}
@@ -297,7 +301,9 @@ func TestRPCQuestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for step, answer := range map[string]string{"sure": "", "form": `"there"`} {
-		q := p.await(t, func(n note) bool { return n.Method == rpc.RunQuestion && n.Params["run"] == "now" && n.Params["step"] == step })
+		q := p.await(t, func(n note) bool {
+			return n.Method == rpc.RunQuestion && n.Params["run"] == "now" && n.Params["step"] == step
+		})
 		got, err := p.Respond(t.Context(), rpc.RespondParams{Run: "now", ID: q.Params["question_id"].(string), Decision: "allow", Answer: json.RawMessage(answer)})
 		if err != nil || !got.Live || got.Step != step {
 			t.Errorf("%+v, %v", got, err)

@@ -377,7 +377,12 @@ func (h *host) addTurnTo(e *engine, p rpc.RunParams, values map[string]json.RawM
 		return "", err
 	}
 	prompt := "prompt" + strings.TrimPrefix(step, "turn") + "=" + p.Prompt
-	return step, e.replan(plan, source, values, []string{prompt})
+	if e.inputs, err = h.rebind(plan, values, []string{prompt}); err != nil {
+		return "", err
+	}
+	e.plan = plan
+	// A comparison would find that the inputs have changed, which all turns read from.
+	return step, e.recordUpdate(source, []pipeline.Change{{Path: step, Kind: pipeline.Added}})
 }
 
 // chatOf finds the run that agent/run is to go on with.

@@ -240,7 +240,8 @@ func rpcPermission(run string, q steps.Question) rpc.PermissionParams {
 func (h *host) follow(ctx context.Context, s *rpc.Session, v *state.View, f following, ask func(context.Context, string, steps.Question) error) error {
 	watching, done := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	if h.running(f.run) == nil {
+	own := h.running(f.run)
+	if own == nil {
 		watch.Go(func() { h.watchForeign(watching, f.run, ask) })
 	}
 	cursor := f.after
@@ -253,6 +254,13 @@ func (h *host) follow(ctx context.Context, s *rpc.Session, v *state.View, f foll
 	watch.Wait()
 	if err != nil {
 		return err
+	}
+	if own != nil {
+		select {
+		case <-own.ended:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
 	return h.tellEnd(ctx, s, f.run, cursor, ask)
 }

@@ -40,7 +40,8 @@ type hosted struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	engine *engine
-	chat   bool // of agent/run
+	chat   bool          // of agent/run
+	ended  chan struct{} // closed when others may open it
 }
 
 // A hostQuestion is one that a run of the host waits with.
@@ -71,20 +72,16 @@ func errEnding() error {
 // launch lets a run go on by itself, once ready has prepared it. The host closes it.
 func (h *host) launch(e *engine, chat bool, ready func() error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	r := &hosted{host: h, ctx: ctx, cancel: cancel, engine: e, chat: chat}
+	r := &hosted{host: h, ctx: ctx, cancel: cancel, engine: e, chat: chat, ended: make(chan struct{})}
 	e.host = r
 	err := h.enter(r)
 	if err == nil {
 		if err = ready(); err == nil && e.succeeded() {
 			err = errNothingLeft
 		}
-		if err != nil {
-			h.leave(r)
-		}
 	}
 	if err != nil {
-		cancel(nil)
-		return errors.Join(err, e.run.Close())
+		return errors.Join(err, r.close())
 	}
 	h.work.Go(func() { h.drive(r) })
 	return nil
@@ -104,21 +101,27 @@ func (h *host) enter(r *hosted) error {
 	return nil
 }
 
-func (h *host) leave(r *hosted) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.runs, r.engine.run.Header().ID)
+// close gives the run free. Its followers hear of its end only then, for they may want to go
+// on with it.
+func (r *hosted) close() error {
+	r.cancel(nil)
+	err := r.engine.run.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if id := r.engine.run.Header().ID; r.runs[id] == r { // else it goes on already
+		delete(r.runs, id)
+	}
+	close(r.ended)
+	return err
 }
 
 // drive takes a run to its end.
 func (h *host) drive(r *hosted) {
-	defer r.cancel(nil)
 	err := r.engine.execute()
 	if _, told := errors.AsType[exitError](err); told { // its state says it
 		err = nil
 	}
-	h.leave(r) // before others may open it
-	if err = errors.Join(err, r.engine.run.Close()); err != nil {
+	if err = errors.Join(err, r.close()); err != nil {
 		h.complain(err)
 	}
 }

@@ -26,12 +26,6 @@ func (e *engine) update(values map[string]json.RawMessage, flags []string) error
 	if err != nil {
 		return err
 	}
-	return e.replan(plan, source, values, flags)
-}
-
-// replan lets the run go on with another plan. values are those that its inputs have, flags
-// those to be changed.
-func (e *engine) replan(plan *pipeline.Plan, source []byte, values map[string]json.RawMessage, flags []string) error {
 	inputs, err := e.rebind(plan, values, flags)
 	if err != nil {
 		return err
@@ -41,7 +35,7 @@ func (e *engine) replan(plan *pipeline.Plan, source []byte, values map[string]js
 		return err
 	}
 	changes := pipeline.Compare(e.plan, plan, before, inputs)
-	if err := printChanges(e.stderr, e.run.Header().ID, changes); err != nil {
+	if err := printChanges(e.stderr, header.ID, changes); err != nil {
 		return err
 	}
 	e.plan, e.inputs = plan, inputs

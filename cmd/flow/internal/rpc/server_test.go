@@ -51,8 +51,10 @@ func TestHandle(t *testing.T) {
 		{`{"jsonrpc":"2.0","id":1,"method":"a/echo"}`, `"message":"params.text: is missing"`},
 		{`{"jsonrpc":"2.0","id":1,"method":"a/echo","params":["a"]}`, `give the parameters by name`},
 		{`{"jsonrpc":"2.0","id":1,"method":"a/echo","params":"a"}`, `params: is a string`},
-		{`{"jsonrpc":"2.0","id":1,"method":"a/echo","params":{"text":1,"kind":"high","tags":["a",2],"count":1.5,"more":{"a":true},"txt":""}}`,
-			`params.txt: is unknown; params.text: is an integer; params.kind: \"high\" is unknown; params.count: is a number; params.tags[1]: is an integer; params.more.a: is a boolean`},
+		{
+			`{"jsonrpc":"2.0","id":1,"method":"a/echo","params":{"text":1,"kind":"high","tags":["a",2],"count":1.5,"more":{"a":true},"txt":""}}`,
+			`params.txt: is unknown; params.text: is an integer; params.kind: \"high\" is unknown; params.count: is a number; params.tags[1]: is an integer; params.more.a: is a boolean`,
+		},
 		{`{"jsonrpc":"2.0","id":1,"method":"a/echo","params":{"text":"a","count":1e300}}`, `"code":-32602`},
 		{`{"jsonrpc":"2.0","id":1,"method":"a/echo","params":{"text":null}}`, `params.text: is null`},
 		{`{"jsonrpc":"2.0","id":1,"method":"a/echo","params":{"text":"a","kind":null}}`, `"result"`},
