@@ -111,7 +111,9 @@ func TestTalkPolicy(t *testing.T) {
 		r.RuleDefault = "allow"
 		r.Rules = []agents.Rule{{Effect: "allow", Tool: "shell"}, {Effect: "deny", Tool: "shell", Pattern: "rm *"}, {Effect: "ask", Tool: "write_file"}}
 	}))
-	if !strings.HasPrefix(ruled, "[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\n") {
+	everything := "[[rule]]\ntoolName = \"run_shell_command\"\nargsPattern = \".\"\ndecision = \"ask_user\"\npriority = 60\n\n" +
+		"[[rule]]\ntoolName = \"*\"\ndecision = \"ask_user\"\npriority = 60\n"
+	if !strings.HasPrefix(ruled, everything) {
 		t.Errorf("it does not ask for everything:\n%s", ruled)
 	}
 	for rule := range strings.SplitSeq(ruled, "[[rule]]\n") {

@@ -157,6 +157,8 @@ func grantMode(b []byte, mode string) []byte {
 	return b
 }
 
+const shellTool = "run_shell_command"
+
 // A rule names a tool ("mcp_*" for many) and, for the shell, how the command begins or
 // what it is.
 type rule struct{ tool, prefix, command string }
@@ -205,7 +207,14 @@ func cutStar(name string) (string, bool) {
 	return head, open
 }
 
+// A rule for every command is given a pattern that matches every one. Without a pattern
+// the CLI has views of its own: what it takes for harmless (cat, ls, git log) it runs
+// though it is to ask, and what it takes for dangerous (ln -s, rm -rf) it does not run
+// though it is allowed.
 func appendRule(b []byte, r rule, decision string, priority int) []byte {
+	if r.tool == "*" && decision != "deny" { // of two with one priority, the first counts
+		b = appendRule(b, rule{tool: shellTool}, decision, priority)
+	}
 	b = append(b, "[[rule]]\ntoolName = "...)
 	b = agents.AppendString(b, r.tool) // a JSON string is a TOML string
 	if r.prefix != "" {
@@ -216,8 +225,11 @@ func appendRule(b []byte, r rule, decision string, priority int) []byte {
 		b = append(b, "\ncommandRegex = "...)
 		b = agents.AppendString(b, wholeCommand(r.command))
 	}
+	if r.tool == shellTool && r.prefix+r.command == "" && decision != "deny" {
+		b = append(b, "\nargsPattern = \".\""...)
+	}
 	b = fmt.Appendf(b, "\ndecision = %q\npriority = %d\n", decision, priority)
-	if decision == "allow" && (r.tool == "run_shell_command" || r.tool == "*") {
+	if decision == "allow" && (r.tool == shellTool || r.tool == "*") {
 		b = append(b, "allowRedirection = true\n"...) // else a command with > or 2>&1 is asked for
 	}
 	if decision == "deny" {

@@ -31,7 +31,7 @@ func policyLines(t *testing.T, with func(*agents.Request)) string {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
 			fields[key] = strings.Trim(value, `"`)
 		}
-		words := []string{fields["priority"], fields["decision"], fields["toolName"], fields["commandPrefix"], fields["commandRegex"]}
+		words := []string{fields["priority"], fields["decision"], fields["toolName"], fields["commandPrefix"], fields["commandRegex"], fields["argsPattern"]}
 		out.WriteString(strings.Join(strings.Fields(strings.Join(words, " ")), " ") + "\n")
 	}
 	return out.String()
@@ -51,7 +51,7 @@ func TestRules(t *testing.T) {
 		},
 		{
 			"a default that allows", ruled("allow", "deny shell(make)", "ask web_fetch"),
-			"50 allow write_file\n50 allow replace\n50 allow web_fetch\n60 allow *\n200 deny run_shell_command make\\\n200 deny web_fetch\n",
+			"50 allow write_file\n50 allow replace\n50 allow web_fetch\n60 allow run_shell_command .\n60 allow *\n200 deny run_shell_command make\\\n200 deny web_fetch\n",
 		},
 		{
 			"what the CLI has no words for denies nothing, and allows more", ruled("deny", "deny read_file(secret/**)", "allow write_file(docs/**)"),
