@@ -111,8 +111,13 @@ func common() section {
 			"enableAutoUpdateNotification": false,
 		},
 		"privacy": section{"usageStatisticsEnabled": false},
+		"tools":   section{"shell": withoutTerminal()},
 	}
 }
+
+// withoutTerminal lets commands run without one. Over ACP they would have a
+// pseudoterminal, which a sandbox does not have: then none could be run.
+func withoutTerminal() section { return section{"enableInteractiveShell": false} }
 
 // hermetic turns off what would run or load something that nobody asked for.
 func hermetic() section {
@@ -122,7 +127,7 @@ func hermetic() section {
 		"skills":      section{"enabled": false},
 		"ide":         section{"enabled": false},
 		"mcp":         section{"serverCommand": ""},
-		"tools":       section{"discoveryCommand": "", "callCommand": "", "sandbox": false},
+		"tools":       section{"discoveryCommand": "", "callCommand": "", "sandbox": false, "shell": withoutTerminal()},
 		"advanced":    section{"ignoreLocalEnv": true},
 	}
 }
