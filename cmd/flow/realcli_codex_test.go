@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,62 +45,6 @@ func talksLab(t *testing.T, path, binary string, model scriptmodel.Script, trans
 	l = newLab(t, path, binary, scriptmodel.New(model, nil))
 	l.mkdir(t, "outside")
 	return l, l.pipeline(t, "talks.yaml", "TRANSPORT", transport, "RULES", rules)
-}
-
-// decisions are what a run's audit log says of calls, as "target: decision by who".
-func decisions(t *testing.T, l *lab) []string {
-	t.Helper()
-	var all []string
-	for line := range strings.Lines(l.read(t, filepath.Join("state", "runs", l.run, "audit.jsonl"))) {
-		var a struct {
-			Target   string `json:"target"`
-			Decision string `json:"decision"`
-			By       string `json:"by"`
-		}
-		if err := json.Unmarshal([]byte(line), &a); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, a.Target+": "+a.Decision+" by "+a.By)
-	}
-	return all
-}
-
-// TestRealCodexTalks demands of Codex over app-server that an allowed edit happens, a
-// denied command does not, and one that is to be asked waits for flow approve and then
-// happens, while the turn goes on.
-func TestRealCodexTalks(t *testing.T) {
-	script := talkScript(patching("new.txt", "one"), bash("touch denied.txt"), bash("touch asked.txt"))
-	l, file := talksLab(t, realCLIs(t), buildFlow(t), script, "app-server",
-		`{rules: [{allow: "edit_file(**)"}, {deny: "shell(touch denied*)"}, {ask: "shell(touch asked*)"}], ask-timeout: 1m}`)
-	run := l.start(t, "run", file, "--run-id", l.run, "-o", "json")
-	waits := func() bool {
-		events, err := os.ReadFile(filepath.Join(l.runDir(), "events.jsonl"))
-		return err == nil && strings.Contains(string(events), `"permissionRequested"`) && strings.Contains(string(events), "touch asked.txt")
-	}
-	if !eventually(waits) {
-		t.Fatal("no call waits for permission")
-	}
-	if l.holds(t, "asked.txt") {
-		t.Error("the command ran before it was allowed")
-	}
-	l.flow(t, 0, "approve", l.run, "only", "--no-resume")
-	if status := run.end(t); status != 0 {
-		t.Fatalf("exit status %d\n%s%s", status, run.stderr.String(), run.stdout.String())
-	}
-	for file, want := range map[string]bool{"new.txt": true, "denied.txt": false, "asked.txt": true} {
-		if l.holds(t, file) != want {
-			t.Errorf("%s is there: %t", file, !want)
-		}
-	}
-	got := decisions(t, l)
-	want := []string{"new.txt: allow by policy", "touch denied.txt: deny by policy", "touch asked.txt: allow by person"}
-	for i, decision := range got {
-		got[i] = strings.TrimPrefix(decision, l.work+"/")
-	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("the audit log says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-	checkNothingLeft(t, l)
 }
 
 // TestRealCodexSandbox demands that nothing which the rules allow leaves the sandbox: not

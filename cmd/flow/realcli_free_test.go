@@ -12,40 +12,54 @@ import (
 	"flow/cmd/flow/internal/scriptmodel"
 )
 
-// TestRealInterrupt interrupts flow while a command of a confined agent runs: neither is
-// left, the step is cancelled, and its session goes on when the run is resumed.
+// TestRealInterrupt interrupts flow while a command of an agent runs: neither is left, the
+// turn is cancelled, and its session goes on when the run is resumed.
 func TestRealInterrupt(t *testing.T) {
 	path, binary := realCLIs(t), buildFlow(t)
 	for _, agent := range talking {
-		t.Run(agent, func(t *testing.T) {
-			t.Parallel()
-			mark := fmt.Sprintf("600.%d", time.Now().UnixNano()) // no other sleep of the machine has it
-			l := newLab(t, path, binary, scriptmodel.New(func(r scriptmodel.Request) scriptmodel.Turn {
-				if r.Contains("You were interrupted") {
-					return final("free", "I remember "+remembered(r, scriptmodel.Call, "{"))
+		for _, sandbox := range []string{"off", "workspace-write"} {
+			t.Run(agent+"/"+sandbox, func(t *testing.T) {
+				t.Parallel()
+				mark := fmt.Sprintf("600.%d", time.Now().UnixNano()) // no other sleep of the machine has it
+				l := newLab(t, path, binary, scriptmodel.New(func(r scriptmodel.Request) scriptmodel.Turn {
+					if r.Contains("You were interrupted") {
+						return final("free", "I remember "+remembered(r, scriptmodel.Call, "{"))
+					}
+					return commanding(r, "touch begun.txt; sleep "+mark)
+				}, nil))
+				file := l.pipeline(t, "free.yaml", "AGENT", agent, "DEFAULT", "allow", "SANDBOX", sandbox)
+				before := l.interrupted(t, file, mark)
+				after := l.flow(t, 0, "resume", l.run, "-o", "json").report(t).Steps["only"]
+				if !strings.Contains(after.Text, mark) || after.Session != before.Session {
+					t.Errorf("session %q went on as %+v", before.Session, after)
 				}
-				return commanding(r, "touch begun.txt; sleep "+mark)
-			}, nil))
-			c := l.start(t, "run", l.pipeline(t, "free.yaml", "AGENT", agent, "DEFAULT", "allow", "SANDBOX", "workspace-write"), "--run-id", l.run, "-o", "json")
-			l.await(t, c, func() bool { return isThere(filepath.Join(l.work, "begun.txt")) })
-			if err := c.Process.Signal(os.Interrupt); err != nil {
-				t.Fatal(err)
-			}
-			status, before := c.end(t), c.report(t).Steps["only"]
-			if status != exitSignal+int(syscall.SIGINT) || before.Status != "cancelled" {
-				t.Errorf("exit status %d, the step: %+v", status, before)
-			}
-			checkNothingLeft(t, l)
-			if running(t, mark) {
-				t.Error("the command goes on")
-			}
-			after := l.flow(t, 0, "resume", l.run, "-o", "json").report(t).Steps["only"]
-			if !strings.Contains(after.Text, mark) || after.Session != before.Session {
-				t.Errorf("session %q went on as %+v", before.Session, after)
-			}
-			checkNothingLeft(t, l)
-		})
+				checkNothingLeft(t, l)
+			})
+		}
 	}
+}
+
+// interrupted runs a pipeline until its command has begun, whose command line has mark in
+// it, and interrupts it. It returns what became of the step.
+func (l *lab) interrupted(t *testing.T, file, mark string) ranStep {
+	t.Helper()
+	c := l.start(t, "run", file, "--run-id", l.run, "-o", "json")
+	l.await(t, c, func() bool { return isThere(filepath.Join(l.work, "begun.txt")) })
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if status := c.end(t); status != exitSignal+int(syscall.SIGINT) {
+		t.Errorf("exit status %d", status)
+	}
+	checkNothingLeft(t, l)
+	if running(t, mark) {
+		t.Error("the command goes on")
+	}
+	s := c.report(t).Steps["only"]
+	if events := l.flow(t, 0, "events", l.run, "-o", "json").stdout.String(); s.Status != "cancelled" || !strings.Contains(events, `"reason":"cancelled"`) {
+		t.Errorf("the turn was not cancelled: %+v", s)
+	}
+	return s
 }
 
 // evasions are ways to write into a directory, by an absolute path and by one from the

@@ -25,7 +25,7 @@ func realCLIs(t *testing.T) string {
 		t.Skip("FLOW_REAL_CLIS does not name an npm prefix with the real agent CLIs; .ci/run installs them")
 	}
 	bin := filepath.Join(prefix, "node_modules", ".bin")
-	for _, name := range []string{"claude", "codex", "gemini"} {
+	for _, name := range []string{"claude", "codex", "gemini", "opencode"} {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
