@@ -121,9 +121,11 @@ func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (age
 	}}
 	guard := newGuard(a.x.Adapters[launch.Use], launch.Request, a.x.home())
 	guard.permits = a.x.before.permits[attemptKey{a.task.Path, attempt}]
+	key, unheard := attemptKey{a.task.Path, attempt}, false
 	tr := agents.NewTranslator(dialog, a.envelope(attempt, launch.Request.Session.ID), a.x.Now, func(e agents.Event) {
-		f.event(e)
+		fresh := f.event(e)
 		guard.sees(e)
+		unheard = unheard || a.x.before.unanswered(key, e.Body, fresh)
 	})
 	sink := a.x.translate(tr, name)
 	err := errors.Join(
@@ -136,7 +138,13 @@ func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (age
 	if err != nil {
 		return agents.Outcome{}, err
 	}
-	return guard.verdict(tr.End(exit), a.step.Agent), nil
+	out := guard.verdict(tr.End(exit), a.step.Agent)
+	if unheard && out.Reason == agents.Completed { // it took the silence for a denial
+		out.Reason, out.Problem = agents.Cancelled, &agents.Problem{
+			Agent: a.step.Agent, Cause: agents.CauseCancelled, Message: "flow ended before it had answered the agent",
+		}
+	}
+	return out, nil
 }
 
 // exitOf is how the process named ended, as far as the guardian could tell. One

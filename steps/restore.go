@@ -85,6 +85,21 @@ type past struct {
 	own   map[attemptKey]int // events that stand in no native file, apart from notices
 	// permits are the calls that were permitted, by tool id.
 	permits map[attemptKey]map[string]bool
+	decided map[requestKey]bool // requests for permission
+}
+
+// A requestKey names a request for permission. The ids of requests begin anew in each
+// process of an attempt.
+type requestKey struct {
+	attemptKey
+	request, tool string
+}
+
+// unanswered reports whether an event that is read again is a request for permission that
+// flow died before answering. fresh says that it was not on record.
+func (p *past) unanswered(key attemptKey, b agents.Body, fresh bool) bool {
+	r, ok := b.(agents.PermissionRequested)
+	return ok && (fresh || !r.Preliminary && !p.decided[requestKey{key, r.RequestID, r.ToolID}])
 }
 
 // permit notes a decision about a call.
@@ -112,7 +127,7 @@ type attemptKey struct {
 
 // restoreEvents learns what has been recorded, and the last event's number.
 func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
-	x.before = past{map[string]mark{}, map[attemptKey]int{}, map[attemptKey]map[string]bool{}}
+	x.before = past{map[string]mark{}, map[attemptKey]int{}, map[attemptKey]map[string]bool{}, map[requestKey]bool{}}
 	return events(func(line []byte) error {
 		// encoding/json, because what an agent sent may be nested deeper than fastjson reads.
 		var e struct {
@@ -122,13 +137,17 @@ func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
 			Attempt int            `json:"attempt"`
 			Native  *agents.Native `json:"native"`
 
-			ToolID   string `json:"toolId"`   // of a decision
-			Decision string `json:"decision"` // of a decision
+			RequestID string `json:"requestId"` // of a decision
+			ToolID    string `json:"toolId"`    // of a decision
+			Decision  string `json:"decision"`  // of a decision
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
 			return fmt.Errorf("an event cannot be read: %w", err)
 		}
 		x.recorder.seq = max(x.recorder.seq, e.Seq)
+		if e.Decision != "" {
+			x.before.decided[requestKey{attemptKey{e.Step, e.Attempt}, e.RequestID, e.ToolID}] = true
+		}
 		if e.Native == nil {
 			if isNotice(e.Type) {
 				x.before.permit(attemptKey{e.Step, e.Attempt}, e.ToolID, e.Decision)
@@ -157,10 +176,13 @@ type filter struct {
 	pass  func(agents.Event)
 }
 
-func (f *filter) event(e agents.Event) {
-	if !f.recorded(e.Native) {
+// event reports whether it passed the event on.
+func (f *filter) event(e agents.Event) bool {
+	fresh := !f.recorded(e.Native)
+	if fresh {
 		f.pass(e)
 	}
+	return fresh
 }
 
 func (f *filter) recorded(n *agents.Native) bool {

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -516,5 +517,34 @@ func TestPendingPermissions(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"t-permission-a", "s-permission-c"}, got); err != nil || d != "" {
 		t.Error(err, d)
+	}
+}
+
+// An agent that had finished when flow died is believed if flow had answered it: otherwise
+// it took the silence for a denial, and goes on in its session.
+func TestTalkUnheard(t *testing.T) {
+	w := newWorld(t, ask("s", permissions("", "allow shell(git push *)")))
+	w.agent = fakeAgent{talks: true, keeps: []string{"allow"}}
+	w.play = func(p *process) (proc.Result, error) {
+		_, err := conversation("< prompt do s", "> session S", "> ask 0 shell git push", "< decision 0 allow", "> call shell git push", "> called git push", "> answer done", "> over", "< EOF")(p)
+		return proc.Result{}, errors.Join(err, errDied)
+	}
+	w.die()
+	for last, again := range map[string]bool{"sessionStarted": true, "permissionRequested": true, "permissionDecided": false} {
+		t.Run(last, func(t *testing.T) {
+			n := slices.IndexFunc(w.store.log, func(e entry) bool { return strings.Contains(string(e.events), `"type":"`+last+`"`) }) + 1
+			later := newWorld(t)
+			later.plan, later.agent, later.store = w.plan, w.agent, w.store.at(t, n)
+			for _, e := range w.store.log[n:] {
+				if e.file != "" { // the agent went on
+					appendFile(t, filepath.Join(later.store.dir, e.file), e.data)
+				}
+			}
+			later.play = conversation("< prompt "+continuePrompt, "> answer done", "> over", "< EOF")
+			later.want(later.finish(), "s", dag.OK)
+			if got := len(later.ran) == 1; got != again {
+				t.Errorf("the agent was started again: %t", got)
+			}
+		})
 	}
 }
