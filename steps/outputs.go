@@ -43,17 +43,20 @@ type NativeSession struct {
 	Path    string
 	Session string
 	Started time.Time
+	// Replaced says that the session was chosen before the start, and that the agent then
+	// named another: it may never have been.
+	Replaced bool
 }
 
 // Sessions lists the native sessions among a run's records, each once for each
 // step, in the order in which they became known.
 func Sessions(records []state.Record) []NativeSession {
 	var all []NativeSession
-	seen := map[[2]string]bool{}
+	seen, chosen := map[[2]string]bool{}, map[attemptKey]int{} // chosen: places in all
 	add := func(path, session string, at time.Time) {
 		if key := [2]string{path, session}; session != "" && !seen[key] {
 			seen[key] = true
-			all = append(all, NativeSession{path, session, at})
+			all = append(all, NativeSession{Path: path, Session: session, Started: at})
 		}
 	}
 	for _, r := range records {
@@ -63,15 +66,22 @@ func Sessions(records []state.Record) []NativeSession {
 			if json.Unmarshal(r.Data, &f) != nil {
 				continue
 			}
-			add(f.Path, f.Session, r.Time)
+			known := len(all)
+			if add(f.Path, f.Session, r.Time); len(all) > known {
+				chosen[attemptKey{f.Path, f.Attempt}] = known
+			}
 			if res, err := DecodeResult(f.Result); err == nil {
 				add(f.Path, res.Session, r.Time)
 			}
 		case recordSession:
 			var s SessionSeen
-			if json.Unmarshal(r.Data, &s) == nil {
-				add(s.Path, s.Session, r.Time)
+			if json.Unmarshal(r.Data, &s) != nil {
+				continue
 			}
+			if i, ok := chosen[attemptKey{s.Path, s.Attempt}]; ok && all[i].Session != s.Session {
+				all[i].Replaced = true
+			}
+			add(s.Path, s.Session, r.Time)
 		}
 	}
 	return all

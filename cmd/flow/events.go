@@ -107,6 +107,7 @@ type eventLine struct {
 	Subtype    string    `json:"subtype"`
 	Model      string    `json:"model"`
 	Reason     string    `json:"reason"`
+	Decision   string    `json:"decision"`
 	NativeName string    `json:"nativeName"`
 	Target     string    `json:"target"`
 	ChangeType string    `json:"changeType"`
@@ -120,7 +121,7 @@ type eventLine struct {
 
 func (e eventLine) text() string {
 	words := []string{
-		e.Type, e.Subtype, e.Model, e.Reason, e.NativeName, e.Target, e.ChangeType, e.FilePath, e.NativeType,
+		e.Type, e.Subtype, e.Model, e.Decision, e.Reason, e.NativeName, e.Target, e.ChangeType, e.FilePath, e.NativeType,
 		e.Message, e.Content, e.Text, e.Error,
 	}
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")

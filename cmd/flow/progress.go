@@ -198,6 +198,10 @@ func (p *progress) event(e agents.Event) {
 	switch b := e.Body.(type) {
 	case agents.ToolStarted:
 		p.step("·", e.Step, strings.TrimSpace(b.NativeName+" "+b.Target))
+	case agents.PermissionDecided:
+		if b.Decision == agents.EffectDeny {
+			p.step("·", e.Step, strings.TrimSpace("denied "+b.Message))
+		}
 	case agents.FileChanged:
 		p.step("·", e.Step, string(b.ChangeType)+" "+b.FilePath)
 	case agents.Retry:

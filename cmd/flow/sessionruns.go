@@ -140,6 +140,9 @@ func sessionsOf(v *state.View) ([]session, error) {
 		if known && st.Form != dag.Single {
 			continue // its session is that of the round or candidate that it took
 		}
+		if found.Replaced && spent[found.Session] == nil {
+			continue // nothing came of it
+		}
 		s, err := newSession(v.Header(), run.Status, found, st)
 		if err != nil {
 			return nil, err
