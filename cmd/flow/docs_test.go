@@ -28,6 +28,7 @@ func TestDocs(t *testing.T) {
 		"events.md":    eventsPage(t),
 		"functions.md": functionsPage(),
 		"keys.md":      keysPage(t),
+		"rpc.md":       rpcPage(t),
 		"simulate.md":  simulatePage(),
 	} {
 		file := filepath.Join("..", "..", "docs", name)

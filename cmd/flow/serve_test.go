@@ -204,8 +204,8 @@ func (s *served) post(t *testing.T, method string, params, result any) {
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	var reply struct {
-		Result json.RawMessage
-		Error  *rpc.Error
+		Result json.RawMessage `json:"result"`
+		Error  *rpc.Error      `json:"error"`
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &reply)

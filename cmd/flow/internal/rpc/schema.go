@@ -113,22 +113,22 @@ func (d describer) params(t reflect.Type) []any {
 }
 
 // field is the schema of a member, with the words that are allowed.
-func (d describer) field(f field) any {
+func (d describer) field(f field) object {
 	s := d.schema(f.typ)
-	if o, ok := s.(object); ok && len(f.enum) > 0 {
-		return append(o, member{"enum", f.enum})
+	if len(f.enum) > 0 {
+		s = append(s, member{"enum", f.enum})
 	}
 	return s
 }
 
 // schema is the schema of a type. Those of named structs are definitions.
-func (d describer) schema(t reflect.Type) any {
+func (d describer) schema(t reflect.Type) object {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch kind := kindOf(t); {
 	case kind == "":
-		return true
+		return object{}
 	case t == reflect.TypeFor[time.Time]():
 		return object{{"type", kind}, {"format", "date-time"}}
 	case t.Kind() == reflect.Slice:
@@ -151,8 +151,8 @@ func (d describer) structure(t reflect.Type) object {
 	properties, required := object{}, []string{}
 	for _, f := range fields(t) {
 		s := d.field(f)
-		if o, ok := s.(object); ok && f.doc != "" {
-			s = append(o, member{"description", f.doc})
+		if f.doc != "" {
+			s = append(s, member{"description", f.doc})
 		}
 		properties = append(properties, member{f.name, s})
 		if f.required {

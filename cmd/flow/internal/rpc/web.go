@@ -25,8 +25,8 @@ import (
 const (
 	// Subprotocol is that of the WebSocket.
 	Subprotocol = "flow.v1"
-	// TokenSubprotocol, with the token behind it, is offered besides by a client that cannot
-	// set headers.
+	// TokenSubprotocol with the token behind it is what a client offers besides that cannot set
+	// headers.
 	TokenSubprotocol = "flow.token."
 )
 

@@ -214,6 +214,7 @@ func TestSocketProtocol(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer resp.Body.Close()
 	if got := resp.Header.Get("Sec-WebSocket-Protocol"); got != rpc.Subprotocol {
 		t.Errorf("the protocol is %q", got)
 	}
