@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"os"
@@ -149,6 +150,7 @@ type served struct {
 	cmd     *exec.Cmd
 	address string
 	token   string
+	said    bytes.Buffer  // on standard error; to be read when it has ended
 	gone    chan struct{} // closed when it has ended
 }
 
@@ -156,6 +158,7 @@ type served struct {
 func (r crashRun) serve(t *testing.T, args ...string) *served {
 	t.Helper()
 	s := &served{crashRun: r, cmd: r.command(append([]string{"serve"}, args...)...), gone: make(chan struct{})}
+	s.cmd.Stderr = &s.said
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

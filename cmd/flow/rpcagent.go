@@ -265,7 +265,7 @@ func (h *host) newAgent(c *rpc.Call, p rpc.RunParams) (rpc.Started, error) {
 	if err := h.launch(e, true, e.ready); err != nil {
 		return rpc.Started{}, err
 	}
-	return h.started(c, e, step, 0, p.Following)
+	return h.started(c, e, step, 0, p.Following), nil
 }
 
 // turn is what agent/run asks for, with what agent/configure has set.
@@ -298,24 +298,17 @@ func (h *host) directory(param, dir string) (string, error) {
 }
 
 // started is the answer about a run that has just begun, or gone on. The client is told of
-// it, if it wants that.
-func (h *host) started(c *rpc.Call, e *engine, step string, after int64, f rpc.Following) (rpc.Started, error) {
-	id := e.run.Header().ID
-	if err := h.followStarted(c, id, after, f); err != nil {
-		return rpc.Started{}, err
-	}
-	return rpc.Started{Run: id, Step: step, Status: state.StatusRunning, After: after}, nil
-}
-
-func (h *host) followStarted(c *rpc.Call, run string, after int64, f rpc.Following) error {
+// it, if it wants that. One that follows too many runs already is not.
+func (h *host) started(c *rpc.Call, e *engine, step string, after int64, f rpc.Following) rpc.Started {
+	s := rpc.Started{Run: e.run.Header().ID, Step: step, Status: state.StatusRunning, After: after}
 	wanted := c.Session.CanNotify()
 	if f.Subscribe != nil {
-		wanted = *f.Subscribe
+		wanted = wanted && *f.Subscribe
 	}
-	if !wanted {
-		return nil
+	if wanted {
+		s.Subscribed = h.subscribe(c, following{run: s.Run, after: after, runEvents: f.RunEvents}) == nil
 	}
-	return h.subscribe(c, following{run: run, after: after, runEvents: f.RunEvents})
+	return s
 }
 
 // continueAgent adds a turn to a run of agent/run.
@@ -343,9 +336,9 @@ func (h *host) continueAgent(c *rpc.Call, p rpc.RunParams) (rpc.Started, error) 
 	if err != nil {
 		return rpc.Started{}, err
 	}
-	s, err := h.started(c, e, step, after, p.Following)
+	s := h.started(c, e, step, after, p.Following)
 	s.SessionID = p.SessionID
-	return s, err
+	return s, nil
 }
 
 // addTurnTo changes the plan of a run that goes on.

@@ -46,45 +46,51 @@ type following struct {
 	runEvents bool
 }
 
-// follow has the client told of a run, in place of what it was told of it before.
-func (l *listener) follow(f following) error {
-	tell, err := l.begin(f)
-	if err != nil {
-		return err
-	}
-	l.session.Go(func() {
-		ctx := l.session.Context()
-		if err := tell(ctx); err != nil && ctx.Err() == nil {
-			l.host.complain(fmt.Errorf("run %s cannot be followed any more: %w", f.run, err))
-		}
-	})
-	return nil
+// A telling tells a client of a run.
+type telling struct {
+	*listener
+	following
+	view    *state.View
+	own     *hosted         // the run, if it is under way here
+	wanted  context.Context // ends when the client no longer wants to hear, or has gone
 }
 
-// begin notes that the client follows a run. What it returns tells it, until the run has
-// ended, another such wish takes its place, or its context ends.
-func (l *listener) begin(f following) (tell func(context.Context) error, err error) {
+// begin notes that the client follows a run, in place of what it followed of it before.
+func (l *listener) begin(f following) (*telling, error) {
 	v, err := l.host.view(f.run)
 	if err != nil {
 		return nil, err
 	}
-	stopped, err := l.note(f.run)
+	wanted, err := l.note(f.run)
 	if err != nil {
 		return nil, err
 	}
-	told := l.host.telling(f.run)
-	return func(ctx context.Context) error {
+	return &telling{l, f, v, l.host.running(f.run), wanted}, nil
+}
+
+// start tells beside the client's calls.
+func (t *telling) start() {
+	told := func() {}
+	if t.own != nil { // then the host's end waits for it
+		told = t.host.counted()
+	}
+	t.session.Go(func() {
 		defer told()
-		defer l.forget(stopped, f.run)
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(stopped, cancel)()
-		err := l.host.follow(ctx, l.session, v, f, l.ask)
-		if stopped.Err() != nil {
-			return nil
+		if err := t.tell(); err != nil {
+			t.host.complain(fmt.Errorf("run %s cannot be followed any more: %w", t.run, err))
 		}
-		return err
-	}, nil
+	})
+}
+
+// tell sends all that happens behind the cursor, until the run has ended, another such wish
+// takes the place of this one, or the client has gone.
+func (t *telling) tell() error {
+	defer t.forget(t.run, t.wanted)
+	err := t.follow(t.wanted)
+	if t.wanted.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // note notes that the client follows a run. The context ends when it no longer does.
@@ -108,10 +114,10 @@ func (l *listener) note(run string) (context.Context, error) {
 }
 
 // forget forgets a run that has ended, unless it is followed anew.
-func (l *listener) forget(stopped context.Context, run string) {
+func (l *listener) forget(run string, wanted interface{ Err() error }) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if stopped.Err() == nil {
+	if wanted.Err() == nil {
 		l.follows[run]()
 		delete(l.follows, run)
 	}
@@ -159,7 +165,7 @@ func (l *listener) watchQuestions() {
 	ctx := l.session.Context()
 	for {
 		all, changed := l.host.questions()
-		wake := l.wanted(&all)
+		wake := l.relevant(&all)
 		for _, s := range all {
 			if l.ask(ctx, s.run, s.question) != nil {
 				return
@@ -174,8 +180,8 @@ func (l *listener) watchQuestions() {
 	}
 }
 
-// wanted leaves those questions that the client is to hear of.
-func (l *listener) wanted(all *[]*hostQuestion) <-chan struct{} {
+// relevant leaves those questions that the client is to hear of.
+func (l *listener) relevant(all *[]*hostQuestion) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kept := (*all)[:0]
@@ -235,19 +241,17 @@ func rpcPermission(run string, q steps.Question) rpc.PermissionParams {
 	}
 }
 
-// follow sends all events of a run behind a cursor, as it goes on, then that it has ended.
-// ask tells of questions that stand where the host does not know of them.
-func (h *host) follow(ctx context.Context, s *rpc.Session, v *state.View, f following, ask func(context.Context, string, steps.Question) error) error {
+// follow sends all events behind the cursor as the run goes on, then that it has ended.
+// Questions that the host does not know of are looked for.
+func (t *telling) follow(ctx context.Context) error {
 	watching, done := context.WithCancel(ctx)
 	var watch sync.WaitGroup
-	own := h.running(f.run)
-	if own == nil {
-		watch.Go(func() { h.watchForeign(watching, f.run, ask) })
+	if t.own == nil {
+		watch.Go(func() { t.watchForeign(watching) })
 	}
-	cursor := f.after
-	err := v.Follow(ctx, func(line []byte) error {
-		next, err := sendEvent(ctx, s, line, f, cursor)
-		cursor = next
+	err := t.view.Follow(ctx, func(line []byte) error {
+		next, err := sendEvent(ctx, t.session, line, t.following)
+		t.after = next
 		return err
 	})
 	done()
@@ -255,21 +259,21 @@ func (h *host) follow(ctx context.Context, s *rpc.Session, v *state.View, f foll
 	if err != nil {
 		return err
 	}
-	if own != nil {
+	if t.own != nil {
 		select {
-		case <-own.ended:
+		case <-t.own.ended:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-	return h.tellEnd(ctx, s, f.run, cursor, ask)
+	return t.tellEnd(ctx)
 }
 
 // sendEvent sends an event that is behind the cursor, and returns the cursor behind it.
-func sendEvent(ctx context.Context, s *rpc.Session, line []byte, f following, cursor int64) (int64, error) {
+func sendEvent(ctx context.Context, s *rpc.Session, line []byte, f following) (int64, error) {
 	at, err := placeOf(line)
-	if err != nil || at.Seq <= cursor {
-		return cursor, err
+	if err != nil || at.Seq <= f.after {
+		return f.after, err
 	}
 	if !at.within(f.step) {
 		return at.Seq, nil
@@ -308,12 +312,12 @@ func (p eventPlace) within(step string) bool {
 
 // watchForeign looks for questions of a run that is not the host's, for as long as ctx
 // lasts. What cannot be read now may be later.
-func (h *host) watchForeign(ctx context.Context, run string, ask func(context.Context, string, steps.Question) error) {
+func (t *telling) watchForeign(ctx context.Context) {
 	tick := time.NewTicker(foreignPoll)
 	defer tick.Stop()
 	for {
-		if err := h.askStanding(ctx, run, ask); err != nil {
-			h.complain(err)
+		if err := t.askStanding(ctx); err != nil {
+			t.host.complain(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -323,9 +327,9 @@ func (h *host) watchForeign(ctx context.Context, run string, ask func(context.Co
 	}
 }
 
-// askStanding tells of the questions that stand in a run, as its journal says.
-func (h *host) askStanding(ctx context.Context, run string, ask func(context.Context, string, steps.Question) error) error {
-	v, err := h.view(run)
+// askStanding tells of the questions that stand in the run, as its journal says.
+func (t *telling) askStanding(ctx context.Context) error {
+	v, err := t.host.view(t.run)
 	if err != nil {
 		return err
 	}
@@ -335,19 +339,19 @@ func (h *host) askStanding(ctx context.Context, run string, ask func(context.Con
 	}
 	open, err := openQuestions(v, m)
 	for _, q := range open {
-		if !steps.Answered(v, q.Key()) && ask(ctx, run, q) != nil {
+		if !steps.Answered(v, q.Key()) && t.ask(ctx, t.run, q) != nil {
 			return nil // the client has gone
 		}
 	}
 	return err
 }
 
-// tellEnd tells how a run has ended, with the questions that it waits with.
-func (h *host) tellEnd(ctx context.Context, s *rpc.Session, run string, cursor int64, ask func(context.Context, string, steps.Question) error) error {
-	if err := h.askStanding(ctx, run, ask); err != nil {
+// tellEnd tells how the run has ended, with the questions that it waits with.
+func (t *telling) tellEnd(ctx context.Context) error {
+	if err := t.askStanding(ctx); err != nil {
 		return err
 	}
-	v, err := h.view(run)
+	v, err := t.host.view(t.run)
 	if err != nil {
 		return err
 	}
@@ -355,6 +359,6 @@ func (h *host) tellEnd(ctx context.Context, s *rpc.Session, run string, cursor i
 	if err != nil {
 		return err
 	}
-	end := rpc.RunCompleteParams{Run: run, Status: r.Status, Error: r.why(), Seq: cursor}
-	return s.Notify(ctx, rpc.Notification{Method: rpc.RunComplete, Params: end})
+	end := rpc.RunCompleteParams{Run: t.run, Status: r.Status, Error: r.why(), Seq: t.after}
+	return t.session.Notify(ctx, rpc.Notification{Method: rpc.RunComplete, Params: end})
 }

@@ -42,6 +42,7 @@ type hosted struct {
 	engine *engine
 	chat   bool          // of agent/run
 	ended  chan struct{} // closed when others may open it
+	driven bool          // it is prepared; guarded by the host's mu
 }
 
 // A hostQuestion is one that a run of the host waits with.
@@ -74,36 +75,43 @@ func (h *host) launch(e *engine, chat bool, ready func() error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r := &hosted{host: h, ctx: ctx, cancel: cancel, engine: e, chat: chat, ended: make(chan struct{})}
 	e.host = r
-	err := h.enter(r)
-	if err == nil {
-		if err = ready(); err == nil && e.succeeded() {
-			err = errNothingLeft
-		}
+	if err := h.enter(r); err != nil {
+		cancel(nil)
+		return errors.Join(err, e.run.Close())
+	}
+	err := ready()
+	if err == nil && e.succeeded() {
+		err = errNothingLeft
 	}
 	if err != nil {
-		return errors.Join(err, r.close())
+		return errors.Join(err, r.release())
 	}
-	h.work.Go(func() { h.drive(r) })
+	h.mu.Lock()
+	r.driven = true
+	h.mu.Unlock()
+	go h.drive(r) // which releases it
 	return nil
 }
 
 // errNothingLeft says of a run that it has succeeded already.
 var errNothingLeft = errors.New("there is nothing left to go on with")
 
-// enter notes a run, unless the host is ending.
+// enter notes a run, unless the host is ending. The run is waited for until its release.
 func (h *host) enter(r *hosted) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ending {
 		return errEnding()
 	}
+	h.work.Add(1)
 	h.runs[r.engine.run.Header().ID] = r
 	return nil
 }
 
-// close gives the run free. Its followers hear of its end only then, for they may want to go
+// release gives the run free. Its followers hear of its end only then, for they may want to go
 // on with it.
-func (r *hosted) close() error {
+func (r *hosted) release() error {
+	defer r.work.Done()
 	r.cancel(nil)
 	err := r.engine.run.Close()
 	r.mu.Lock()
@@ -121,7 +129,7 @@ func (h *host) drive(r *hosted) {
 	if _, told := errors.AsType[exitError](err); told { // its state says it
 		err = nil
 	}
-	if err = errors.Join(err, r.close()); err != nil {
+	if err = errors.Join(err, r.release()); err != nil {
 		h.complain(err)
 	}
 }
@@ -150,15 +158,26 @@ func (h *host) stopAll(why error) {
 	}
 }
 
-// finish waits until all runs have ended, and those who follow them were told.
+// finish waits until all runs have ended, and those who follow them were told. No other may
+// begin.
 func (h *host) finish() {
+	h.close()
 	h.work.Wait()
 	h.tellings.Wait()
 }
 
-// telling notes that somebody is being told of a run, until what it returns is called.
-func (h *host) telling(run string) (told func()) {
-	if h.running(run) == nil {
+// close lets no run begin any more.
+func (h *host) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ending = true
+}
+
+// counted has the end of the host wait until what it returns is called, unless it is ending.
+func (h *host) counted() (done func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ending {
 		return func() {}
 	}
 	h.tellings.Add(1)
@@ -170,7 +189,7 @@ func (h *host) killAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, r := range h.runs {
-		if r.engine.supervisor != nil {
+		if r.driven {
 			r.engine.supervisor.KillAll()
 		}
 	}

@@ -100,7 +100,7 @@ func (h *host) runPipeline(c *rpc.Call, p rpc.PipelineRunParams) (rpc.Started, e
 	if err := h.launch(e, false, e.ready); err != nil {
 		return rpc.Started{}, err
 	}
-	return h.started(c, e, "", 0, p.Following)
+	return h.started(c, e, "", 0, p.Following), nil
 }
 
 func (h *host) planOf(ref pipelineRef) (*pipeline.Plan, []byte, error) {
@@ -174,7 +174,7 @@ func (h *host) goOn(c *rpc.Call, v *state.View, flags driveFlags, f rpc.Followin
 	if err != nil {
 		return rpc.Started{}, err
 	}
-	return h.started(c, e, "", after, f)
+	return h.started(c, e, "", after, f), nil
 }
 
 // cancelPipeline is pipeline/cancel.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -131,7 +130,7 @@ func stepOf(v *state.View, step string) error {
 }
 
 // streamEvents is GET /events: the notifications of a run for a client that only listens.
-func (h *host) streamEvents(s *rpc.Session, p rpc.EventsParams) (func(context.Context) error, error) {
+func (h *host) streamEvents(s *rpc.Session, p rpc.EventsParams) (func() error, error) {
 	v, err := h.hostView(p.Run)
 	if err != nil {
 		return nil, err
@@ -139,7 +138,11 @@ func (h *host) streamEvents(s *rpc.Session, p rpc.EventsParams) (func(context.Co
 	if err := stepOf(v, p.Step); err != nil {
 		return nil, err
 	}
-	return h.listener(s).begin(following{run: v.Header().ID, step: p.Step, after: p.After, runEvents: p.RunEvents})
+	t, err := h.listener(s).begin(following{run: v.Header().ID, step: p.Step, after: p.After, runEvents: p.RunEvents})
+	if err != nil {
+		return nil, err
+	}
+	return t.tell, nil
 }
 
 // subscribe has the client told of a run once its request was answered.
@@ -147,12 +150,11 @@ func (h *host) subscribe(c *rpc.Call, f following) error {
 	if !c.Session.CanNotify() {
 		return rpc.InvalidParam("params.subscribe", "needs a client that stays", "use the WebSocket /ws, or GET /events?run="+f.run)
 	}
-	l := h.listener(c.Session)
-	c.After(func() {
-		if err := l.follow(f); err != nil {
-			h.complain(err)
-		}
-	})
+	t, err := h.listener(c.Session).begin(f)
+	if err != nil {
+		return err
+	}
+	c.After(t.start)
 	return nil
 }
 

@@ -240,7 +240,7 @@ func TestServeEnds(t *testing.T) {
 			s.stop(sig)
 			if sig == syscall.SIGTERM {
 				if end := p.await(t, method(rpc.RunComplete, r.id)); end.Params["status"] != "cancelled" || s.cmd.ProcessState.ExitCode() != 0 {
-					t.Errorf("the end: %v, %v", end.Params, s.cmd.ProcessState)
+					t.Errorf("the end: %v, %v\n%s", end.Params, s.cmd.ProcessState, &s.said)
 				}
 			}
 			write(t, r.dir, "go")

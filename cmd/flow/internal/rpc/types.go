@@ -138,6 +138,8 @@ type (
 		Step      string `json:"step,omitempty" doc:"the step that is the turn"`
 		Status    string `json:"status" enum:"running,succeeded" doc:"succeeded: there was nothing left to go on with"`
 		After     int64  `json:"after" doc:"the seq of the last event that was there before"`
+
+		Subscribed bool `json:"subscribed" doc:"notifications follow"`
 	}
 
 	// StopParams are those of agent/stop.

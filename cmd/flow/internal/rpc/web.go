@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/coder/websocket"
@@ -43,17 +42,42 @@ type Web struct {
 	Token  string   // what clients have to know
 	Hosts  []string // names, besides those of this machine, that the server may be called by
 	// Follow returns what sends the notifications that are wanted to a session that hears
-	// nothing else, until the run has ended or ctx has.
-	Follow func(s *Session, p EventsParams) (tell func(ctx context.Context) error, err error)
+	// nothing else, until the run has ended or the client has gone.
+	Follow func(s *Session, p EventsParams) (tell func() error, err error)
 	// MaxStreams is how many WebSockets and streams of events there may be at once.
-	MaxStreams int64
+	MaxStreams int
 
-	streams atomic.Int64
+	mu      sync.Mutex
+	streams int
 	open    sync.WaitGroup // the same ones
 }
 
-// Wait waits until all who stayed have gone. No request may come any more.
-func (w *Web) Wait() { w.open.Wait() }
+// Wait waits until all who stayed have gone. No others may stay from then on.
+func (w *Web) Wait() {
+	w.mu.Lock()
+	w.MaxStreams = 0
+	w.mu.Unlock()
+	w.open.Wait()
+}
+
+// enter counts one who stays, unless there are too many.
+func (w *Web) enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.streams >= w.MaxStreams {
+		return false
+	}
+	w.streams++
+	w.open.Add(1)
+	return true
+}
+
+func (w *Web) leave() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.streams--
+	w.open.Done()
+}
 
 // Handler answers all requests.
 func (w *Web) Handler() http.Handler {
@@ -162,14 +186,12 @@ func protocolsOf(r *http.Request) []string {
 // stream counts those who stay.
 func (w *Web) stream(next http.HandlerFunc) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
-		w.open.Add(1)
-		defer w.open.Done()
-		defer w.streams.Add(-1)
-		if w.streams.Add(1) > w.MaxStreams {
+		if !w.enter() {
 			rw.Header().Set("Retry-After", "5")
 			refuse(rw, http.StatusServiceUnavailable, "too many clients are connected", "")
 			return
 		}
+		defer w.leave()
 		next(rw, r)
 	}
 }
@@ -309,7 +331,7 @@ func (w *Web) events(rw http.ResponseWriter, r *http.Request) {
 	}
 	rw.Header().Set("Content-Type", "text/event-stream")
 	session.Go(func() { session.comment(ctx, send, cancel) })
-	if err := tell(ctx); err != nil && ctx.Err() == nil {
+	if err := tell(); err != nil && ctx.Err() == nil {
 		_ = session.write(ctx, refusal(message{ID: raw(null)}, w.Server.explained(err)), 0) // the client may have gone
 	}
 }

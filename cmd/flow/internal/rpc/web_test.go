@@ -2,7 +2,6 @@ package rpc_test
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +18,7 @@ const token = "0123456789abcdef0123456789abcdef"
 
 // newWeb serves the test's methods. A run has three events, and one that is called endless
 // goes on.
-func newWeb(t *testing.T, most int64) *httptest.Server {
+func newWeb(t *testing.T, most int) *httptest.Server {
 	t.Helper()
 	w := &rpc.Web{Server: newServer(), Token: token, Hosts: []string{"flow.example"}, MaxStreams: most, Follow: follow}
 	s := httptest.NewServer(w.Handler())
@@ -30,11 +29,12 @@ func newWeb(t *testing.T, most int64) *httptest.Server {
 	return s
 }
 
-func follow(s *rpc.Session, p rpc.EventsParams) (func(context.Context) error, error) {
+func follow(s *rpc.Session, p rpc.EventsParams) (func() error, error) {
+	ctx := s.Context()
 	if p.Run == "none" {
 		return nil, rpc.NewError(rpc.CodeNotFound, "no_run", "there is no such run", "")
 	}
-	return func(ctx context.Context) error {
+	return func() error {
 		for seq := p.After + 1; seq <= 3; seq++ {
 			if err := s.Notify(ctx, rpc.Notification{Method: rpc.RunEvent, Params: rpc.RunEventParams{Run: p.Run, Seq: seq, Event: []byte("{}")}, Cursor: seq}); err != nil {
 				return err
@@ -210,11 +210,11 @@ func TestSocket(t *testing.T) {
 func TestSocketProtocol(t *testing.T) {
 	t.Parallel()
 	s := newWeb(t, 10)
-	ws, resp, err := websocket.Dial(t.Context(), s.URL+"/ws", &websocket.DialOptions{Subprotocols: []string{rpc.TokenSubprotocol + token, rpc.Subprotocol}})
+	protocols := &websocket.DialOptions{Subprotocols: []string{rpc.TokenSubprotocol + token, rpc.Subprotocol}}
+	ws, resp, err := websocket.Dial(t.Context(), s.URL+"/ws", protocols) //nolint:bodyclose // it has none
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close()
 	if got := resp.Header.Get("Sec-WebSocket-Protocol"); got != rpc.Subprotocol {
 		t.Errorf("the protocol is %q", got)
 	}
