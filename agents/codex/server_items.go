@@ -3,7 +3,6 @@ package codex
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -204,15 +203,11 @@ func readItem(v *fastjson.Value, dir string) call {
 func command(text, cwd, dir string) call {
 	c := call{name: agents.ToolShell, native: "commandExecution", target: script(text), risk: agents.RiskHigh}
 	c.arguments = pickText("command", text)
-	if cwd != "" && dir != "" && filepath.Clean(cwd) != filepath.Clean(dir) {
-		c.target = "cd " + quote(cwd) + " && " + c.target
-		c.arguments = pickText("command", text, "cwd", cwd)
+	if there := native.Script(c.target, cwd, dir); there != c.target {
+		c.target, c.arguments = there, pickText("command", text, "cwd", cwd)
 	}
 	return c
 }
-
-// quote makes a word of a POSIX shell of s.
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // fileChange is a call of apply_patch. Its arguments name every file that it touches: of
 // a renamed one also the new name, as a file of its own.

@@ -2,8 +2,6 @@ package codex
 
 import (
 	"encoding/json"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -101,20 +99,13 @@ func pick(v *fastjson.Value, keys ...string) json.RawMessage {
 func script(command string) string {
 	shell, rest, _ := strings.Cut(command, " ")
 	flag, word, found := strings.Cut(rest, " ")
-	if !found || flag != "-lc" && flag != "-c" || !systemShell(shell) {
+	if !found || flag != "-lc" && flag != "-c" || !native.SystemShell(shell) {
 		return command
 	}
 	if s, ok := unquote(word); ok {
 		return s
 	}
 	return command
-}
-
-// systemShell reports whether path is a shell that the system has.
-func systemShell(path string) bool {
-	dir, base := filepath.Split(path)
-	return slices.Contains([]string{"bash", "sh", "zsh"}, base) &&
-		slices.Contains([]string{"", "/bin/", "/usr/bin/", "/usr/local/bin/", "/opt/homebrew/bin/", "/run/current-system/sw/bin/"}, dir)
 }
 
 // unquote undoes the quoting of one word of a POSIX shell. It reports false when s

@@ -129,7 +129,7 @@ func (d *dialog) onToolUse(v *fastjson.Value) []agents.Event {
 
 func (d *dialog) startTool(id, name string, parameters *fastjson.Value) []agents.Event {
 	d.began = true
-	c := newCall(name, parameters)
+	c := newCall(name, parameters, d.dir)
 	d.calls[id] = c
 	return one(agents.ToolStarted{
 		ToolID: id, ToolName: c.tool, NativeName: name, Target: c.target,

@@ -174,6 +174,16 @@ func TestToolEvents(t *testing.T) {
 			nil,
 		},
 		{
+			"a command in another directory",
+			`{"type":"tool_use","tool_name":"run_shell_command","tool_id":"t","parameters":{"command":"tee pre-commit","dir_path":".git/hooks"}}`,
+			`{"type":"tool_result","tool_id":"t","status":"success"}`,
+			[]agents.Body{
+				agents.ToolStarted{ToolID: "t", ToolName: agents.ToolShell, NativeName: "run_shell_command", Target: "cd '/repo/.git/hooks' && tee pre-commit", Risk: agents.RiskHigh},
+				agents.ToolCompleted{ToolID: "t", Success: true},
+			},
+			nil,
+		},
+		{
 			"a plan",
 			`{"type":"tool_use","tool_name":"write_todos","tool_id":"t","parameters":{"todos":[{"description":"a","status":"completed"},{"description":"b","status":"blocked"},{"description":"c","status":"cancelled"}]}}`,
 			`{"type":"tool_result","tool_id":"t","status":"success"}`,

@@ -33,7 +33,7 @@ func (h *history) begin(id, name string, parameters *fastjson.Value) []agents.Ev
 		return nil
 	}
 	h.about.Status = agents.SessionUnfinished
-	c := newCall(name, parameters)
+	c := newCall(name, parameters, h.about.Dir)
 	h.calls[id] = c
 	return one(agents.ToolStarted{
 		ToolID: id, ToolName: c.tool, NativeName: name, Target: c.target,

@@ -68,10 +68,13 @@ type call struct {
 	untold  bool // … before any tool_use
 }
 
-func newCall(name string, parameters *fastjson.Value) call {
+// newCall reads a call of an agent that works in dir.
+func newCall(name string, parameters *fastjson.Value, dir string) call {
 	k, known := kindOf(name)
 	c := call{name: name, tool: k.tool, target: target(parameters, k.target), known: known}
 	switch name {
+	case "run_shell_command":
+		c.target = native.Script(c.target, native.String(parameters, "dir_path"), dir)
 	case "replace":
 		old := parameters.Get("old_string")
 		c.creates = old != nil && len(old.GetStringBytes()) == 0

@@ -15,6 +15,7 @@ import (
 // permission requests; a later piece takes the place of an earlier one.
 type call struct {
 	id, name, kind, title string
+	dir                   string // in which the session works
 	input                 *input
 	locations             []string // files that it is said to touch
 	diffs                 []diff
@@ -53,6 +54,7 @@ func (c *Client) callOf(u *fastjson.Value) *call {
 		known = &call{id: id}
 		c.calls[id] = known
 	}
+	known.dir = c.dir
 	known.read(u)
 	if known.name == "" && c.info.toolInIDs {
 		known.name = toolOfID(id)
@@ -160,16 +162,16 @@ func (in *input) text(keys ...string) string {
 }
 
 // script is a command that is given word by word, as a shell would read it. What a shell
-// is given with -c is the command.
+// of the system is given with -c is the command.
 func script(words []string) string {
-	if len(words) == 3 && strings.HasSuffix(words[0], "sh") && (words[1] == "-c" || words[1] == "-lc") {
+	if len(words) == 3 && native.SystemShell(words[0]) && (words[1] == "-c" || words[1] == "-lc") {
 		return words[2]
 	}
 	quoted := make([]string, len(words))
 	for i, w := range words {
 		quoted[i] = w
 		if w == "" || strings.ContainsAny(w, " \t\r\n'\"`$&|;<>()*?[]{}~#!\\") {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+			quoted[i] = native.Quote(w)
 		}
 	}
 	return strings.Join(quoted, " ")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"flow/agents"
+	"flow/agents/internal/native"
 )
 
 // tool is what the call does. The protocol's kind decides, and the name only within it:
@@ -55,7 +56,9 @@ func toolOfName(name string) agents.Tool {
 func (k *call) target() (target string, certain bool) {
 	switch k.tool() {
 	case agents.ToolShell:
-		target = k.input.text("command", "cmd", "script")
+		if target = k.input.text("command", "cmd", "script"); target != "" {
+			target = native.Script(target, k.input.text("workdir", "cwd", "dir_path", "directory", "working_directory"), k.dir)
+		}
 	case agents.ToolReadFile, agents.ToolWriteFile, agents.ToolEditFile:
 		if files := k.files(); len(files) > 0 {
 			target = files[0]
