@@ -226,6 +226,9 @@ func environment(r agents.Request) []string {
 	if talks(r) {
 		env = append(env, "CLAUDE_CODE_SIMPLE=0") // the simple CLI agrees to call back, and does not
 	}
+	if r.Ruled() || talks(r) { // a call's `cd` would change what the next one's paths mean
+		env = append(env, "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR=1")
+	}
 	if r.Confined && r.Approval == agents.ApprovalAutoAll {
 		env = append(env, "IS_SANDBOX=1") // else it does not do so for root
 	}

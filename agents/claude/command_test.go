@@ -148,6 +148,25 @@ func TestCommandEnvironment(t *testing.T) {
 	}
 }
 
+// Under rules every command begins in the step's directory: a path in it is what it says.
+func TestCommandDirectory(t *testing.T) {
+	const stay = "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR=1"
+	for name, tt := range map[string]struct {
+		r    agents.Request
+		want bool
+	}{
+		"rules":          {agents.Request{Prompt: "go", Rules: []agents.Rule{{Effect: "deny", Tool: "shell"}}}, true},
+		"rules, one-way": {agents.Request{Prompt: "go", RuleDefault: "deny", Transport: "print"}, true},
+		"two-way":        {agents.Request{Prompt: "go", Transport: "stream-json"}, true},
+		"neither":        {agents.Request{Prompt: "go"}, false},
+	} {
+		c, err := claude.Adapter{}.Command(tt.r)
+		if err != nil || slices.Contains(c.Env, stay) != tt.want {
+			t.Errorf("%s: %q, %v", name, c.Env, err)
+		}
+	}
+}
+
 func TestCommandRefuses(t *testing.T) {
 	long := strings.Repeat("x", 128<<10)
 	for _, tt := range []struct {
