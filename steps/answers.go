@@ -118,7 +118,7 @@ func (w *answers) permit(q Question, lost []int) (Answer, bool) {
 }
 
 // watch returns a channel that gets a value when there is an answer of that key, and a
-// function that ends the watch.
+// function that ends the watch. A key has one watch at a time.
 func (w *answers) watch(key string) (<-chan struct{}, func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

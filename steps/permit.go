@@ -19,7 +19,8 @@ import (
 
 // A Permission is what a person is asked for: that an agent may make a call.
 type Permission struct {
-	// ID is the same for the same call of the same step, also in a later attempt.
+	// ID is the same for the same call of the same step, also in a later attempt. Of equal
+	// calls that wait at one time each has its own.
 	ID     string      `json:"id"`
 	Agent  string      `json:"agent"`
 	Tool   agents.Tool `json:"tool"`
@@ -119,6 +120,7 @@ func (t *talk) ask(r agents.PermissionRequested, call policy.Call, d policy.Deci
 	call.Risk = cmp.Or(d.Risk, call.Risk)
 	out := ruling{call: call, request: r.RequestID, tool: r.ToolID, rule: d.Rule, by: byDefault}
 	q := t.a.permission(call, d)
+	q.Permission.ID = t.permissionID(call)
 	q.Permission.Session, q.Permission.Request, q.Permission.Call = t.tr.SessionID(), r.RequestID, r.ToolID
 	if answer, ok := t.a.x.answers.permit(q, t.a.x.ledger.get(q.Path).open); ok { // before flow died, say
 		if err := t.a.settled(t.ctx, q); err != nil {
@@ -138,16 +140,18 @@ func (t *talk) ask(r agents.PermissionRequested, call policy.Call, d policy.Deci
 		q.Deadline = t.a.x.Now().Add(wait).UTC()
 	}
 	t.watch.hold()
+	t.stands[q.Permission.ID] = true
 	t.asked[r.RequestID] = t.put(q, wait, func(answer Answer, err error) {
 		t.watch.release()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.stands, q.Permission.ID)
 		t.answered(out, answer, err)
 	})
 }
 
-// answered rules as a person has said.
+// answered rules as a person has said. mu is held.
 func (t *talk) answered(out ruling, answer Answer, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.asked[out.request] == nil {
 		return // it was taken back, or the agent is gone
 	}
@@ -194,7 +198,7 @@ func (a *attempt) patience() (time.Duration, bool) {
 // permission is the question whether a call may be made.
 func (a *attempt) permission(c policy.Call, d policy.Decision) Question {
 	p := Permission{
-		ID: permissionID(c), Agent: a.step.Agent, Tool: c.Tool, Native: c.Native, Target: head(c.Target, storedMax), Risk: c.Risk,
+		Agent: a.step.Agent, Tool: c.Tool, Native: c.Native, Target: head(c.Target, storedMax), Risk: c.Risk,
 		Rule: ruleText(d.Rule),
 	}
 	p.Use, p.Asked = a.profile().Use, a.x.Now().UTC()
@@ -211,11 +215,23 @@ func (a *attempt) permission(c policy.Call, d policy.Decision) Question {
 	return Question{Path: a.task.Path, Attempt: a.task.Attempt, Text: text, Permission: &p}
 }
 
+// permissionID names a call that a person is to be asked about. mu is held.
+func (t *talk) permissionID(c policy.Call) string {
+	n := 0
+	for t.stands[permissionID(c, n)] {
+		n++
+	}
+	return permissionID(c, n)
+}
+
 // permissionID names a call by what it is, so that the answer to it is found again when
-// flow died before it was taken.
-func permissionID(c policy.Call) string {
+// flow died before it was taken. n counts equal calls whose questions stand already.
+func permissionID(c policy.Call, n int) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\x00%s\x00%s", c.Native, c.Target, c.Arguments)
+	if n > 0 {
+		fmt.Fprintf(h, "\x00%d", n)
+	}
 	return hex.EncodeToString(h.Sum(nil)[:4])
 }
 

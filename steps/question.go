@@ -65,7 +65,7 @@ func (q Question) Check(a Answer) error {
 
 // An Asker puts questions to whoever sits before flow.
 type Asker interface {
-	// Answer returns the answer to q, or an error: that of ctx when it ends first,
+	// Answer returns the answer to q, or an error: the cause of ctx's end when it ends first,
 	// local.ErrNobody when whoever was there has gone. It may be called concurrently.
 	Answer(ctx context.Context, q Question) (Answer, error)
 }
@@ -192,6 +192,10 @@ func (x *Executor) answer(ctx context.Context, q Question, lost []int) (Answer, 
 	for {
 		select {
 		case r := <-asked:
+			if errors.Is(r.error, local.ErrNobody) && q.Permission != nil && !q.Deadline.IsZero() {
+				asked = nil // there is time for flow approve
+				continue
+			}
 			return r.Answer, r.error
 		case <-seen:
 		case <-ctx.Done():

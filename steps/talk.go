@@ -44,6 +44,7 @@ type talk struct {
 	failed error          // why the record cannot be kept
 	fresh  []agents.PermissionRequested
 	asked  map[string]context.CancelFunc // requests that a person is asked about, by id
+	stands map[string]bool               // ids of the permissions whose questions have not ended
 	asking sync.WaitGroup
 	over   bool // the turn has ended, or is not wanted any more
 	timer  *time.Timer
@@ -57,7 +58,7 @@ func (a *attempt) newTalk(ctx context.Context, c agents.Conversation, spec *proc
 	if err != nil {
 		return nil, nil, err
 	}
-	t := &talk{a: a, conv: c, record: record, input: proc.NewInput(), ctx: ctx, asked: map[string]context.CancelFunc{}}
+	t := &talk{a: a, conv: c, record: record, input: proc.NewInput(), ctx: ctx, asked: map[string]context.CancelFunc{}, stands: map[string]bool{}}
 	t.put = func(q Question, wait time.Duration, then func(Answer, error)) context.CancelFunc {
 		ctx, stop := withTimeout(ctx, wait)
 		t.asking.Go(func() {

@@ -454,7 +454,7 @@ func testAnswerOnce(t *testing.T) {
 	w := newWorld(t, ask("s", permissions("", "ask shell(git push *)")))
 	w.agent = fakeAgent{talks: true, keeps: []string{"ask"}}
 	w.config.AskTimeout = time.Hour
-	key := "s-permission-" + permissionID(policy.Call{Native: "Tool", Target: "git push"})
+	key := "s-permission-" + permissionID(policy.Call{Native: "Tool", Target: "git push"}, 0)
 	asks := func(approved bool) func(*process) (proc.Result, error) {
 		return func(p *process) (proc.Result, error) {
 			next := p.hears()
@@ -547,4 +547,51 @@ func TestTalkUnheard(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Equal calls that wait at one time are questions of their own.
+func TestTalkAsksTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, ask("s", permissions("", "ask shell(git push *)")))
+		w.agent = fakeAgent{talks: true, keeps: []string{"ask"}}
+		w.config.AskTimeout = time.Hour
+		call := policy.Call{Native: "Tool", Target: "git push"}
+		w.play = func(p *process) (proc.Result, error) {
+			next := p.hears()
+			next()
+			p.print("ask a shell git push", "ask b shell git push")
+			synctest.Wait() // both questions stand
+			for n, want := range []string{"decision a allow", "decision b deny"} {
+				err := PutAnswer(w.store, "s-permission-"+permissionID(call, n), Answer{Approved: n == 0})
+				if got := next(); err != nil || got != want {
+					t.Errorf("told %q, want %q, %v", got, want, err)
+				}
+			}
+			p.print("answer ok", "over")
+			return proc.Result{}, nil
+		}
+		w.want(w.finish(), "s", dag.OK)
+	})
+}
+
+// A question that has time stays when the person at the terminal has gone.
+func TestTalkLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, ask("s", permissions("", "ask shell(git push *)")))
+		w.agent = fakeAgent{talks: true, keeps: []string{"ask"}}
+		w.config.AskTimeout, w.config.Ask = time.Hour, &oracle{err: local.ErrNobody}
+		w.play = func(p *process) (proc.Result, error) {
+			next := p.hears()
+			next()
+			p.print("ask a shell git push")
+			synctest.Wait()
+			err := PutAnswer(w.store, "s-permission-"+permissionID(policy.Call{Native: "Tool", Target: "git push"}, 0), Answer{Approved: true})
+			if got := next(); err != nil || got != "decision a allow" {
+				t.Errorf("told %q, %v", got, err)
+			}
+			p.print("answer ok", "over")
+			return proc.Result{}, nil
+		}
+		w.want(w.finish(), "s", dag.OK)
+	})
 }
