@@ -128,7 +128,9 @@ func (g *guard) sees(e agents.Event) *policy.Decision {
 func (g *guard) ruled(r ruling) {
 	delete(g.open, r.tool)
 	delete(g.waits, r.tool)
-	g.permits[r.tool] = r.allow
+	if r.tool != "" { // not every request says which call it is about
+		g.permits[r.tool] = r.allow
+	}
 	if r.allow {
 		delete(g.pending, r.tool)
 	}

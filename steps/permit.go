@@ -186,8 +186,11 @@ func (r ruling) asked(a Answer) ruling {
 }
 
 // patience is how long a person may take to permit a call, 0 for ever. It is false when
-// there is nobody, and nobody is waited for.
+// there is nobody, and nobody is waited for. During a chat flow approve has no step to answer.
 func (a *attempt) patience() (time.Duration, bool) {
+	if a.chat && a.x.Ask == nil {
+		return 0, false
+	}
 	wait := a.x.AskTimeout
 	if p := a.frame.plan.PermissionsOf(a.step); p != nil && wait == 0 {
 		wait = time.Duration(p.AskTimeout)
