@@ -104,7 +104,7 @@ func fill(dir string, h Header, files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	data, err := encodeData(createdData{ID: h.ID, Format: Format})
+	first, err := firstRecord(h)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func fill(dir string, h Header, files map[string][]byte) error {
 		files = map[string][]byte{}
 	}
 	files[headerFile] = append(header, '\n')
-	files[journalFile] = encodeRecord(Record{Seq: 1, Time: h.Created, Type: typeCreated, Data: data})
+	files[journalFile] = first
 	files[eventsFile] = nil
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := writeFile(filepath.Join(dir, name), files[name]); err != nil {
@@ -126,6 +126,15 @@ func fill(dir string, h Header, files map[string][]byte) error {
 		}
 	}
 	return syncDir(dir)
+}
+
+// firstRecord returns the line with which the journal of a run begins.
+func firstRecord(h Header) ([]byte, error) {
+	data, err := encodeData(createdData{ID: h.ID, Format: h.Format})
+	if err != nil {
+		return nil, err
+	}
+	return encodeRecord(Record{Seq: 1, Time: h.Created, Type: typeCreated, Data: data}), nil
 }
 
 // publish gives a complete run its name. The index comes first: an entry without a

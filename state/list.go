@@ -50,6 +50,12 @@ func (s *Store) list(limit int, complete bool) ([]Summary, error) {
 	return list, err
 }
 
+// IDs returns the ids of all runs, sorted, from the directories.
+func (s *Store) IDs() ([]string, error) {
+	names, err := s.names()
+	return names, wrap(s.path(runsDir), "cannot list the runs", err)
+}
+
 // names returns the ids of all runs, sorted, from the directory.
 func (s *Store) names() ([]string, error) {
 	entries, err := os.ReadDir(s.path(runsDir))

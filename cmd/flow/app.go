@@ -79,7 +79,7 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(
 		a.initCommand(), a.runCommand(), a.resumeCommand(), a.approveCommand(), a.rerunCommand(),
 		a.validateCommand(), a.planCommand(), a.graphCommand(), a.configCommand(), a.lspCommand(), a.rpcCommand(), a.serveCommand(), a.schemaCommand(),
-		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.auditCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(), a.worktreesCommand(),
+		a.runsCommand(), a.showCommand(), a.eventsCommand(), a.auditCommand(), a.outputCommand(), a.artifactsCommand(), a.sessionsCommand(), a.worktreesCommand(), a.stateCommand(),
 		a.attachCommand(), a.chatCommand(),
 		a.agentsCommand(), a.mcpCommand(), a.translateCommand(), a.versionCommand(),
 	)

@@ -35,19 +35,28 @@ func (e *engine) reuse(from *state.View, dropped []string) error {
 
 // carryOn takes over the rest of what an earlier process of the run began to.
 func (e *engine) carryOn() error {
-	begun := slices.IndexFunc(e.records, func(r state.Record) bool { return r.Type == recordReused })
-	if begun < 0 || slices.ContainsFunc(e.records, func(r state.Record) bool { return r.Type == recordCarried }) {
-		return nil
-	}
-	var r reuse
-	if err := json.Unmarshal(e.records[begun].Data, &r); err != nil {
-		return fmt.Errorf("record %d of the journal names no run to take over: %w", e.records[begun].Seq, err)
+	r, done, err := carrying(e.records)
+	if r == nil || err != nil {
+		return err
 	}
 	from, err := e.view(r.Run)
 	if err != nil {
 		return fmt.Errorf("run %s has not taken over all of run %s: %w", e.run.Header().ID, r.Run, err)
 	}
-	return e.carry(r, from, len(e.records)-begun-1)
+	return e.carry(*r, from, done)
+}
+
+// carrying returns what a run has begun to take over and not come to the end of, nil if there
+// is nothing, and how many records it has taken over.
+func carrying(records []state.Record) (r *reuse, done int, err error) {
+	begun := slices.IndexFunc(records, func(r state.Record) bool { return r.Type == recordReused })
+	if begun < 0 || slices.ContainsFunc(records, func(r state.Record) bool { return r.Type == recordCarried }) {
+		return nil, 0, nil
+	}
+	if err := json.Unmarshal(records[begun].Data, &r); err != nil {
+		return nil, 0, fmt.Errorf("record %d of the journal names no run to take over: %w", records[begun].Seq, err)
+	}
+	return r, len(records) - begun - 1, nil
 }
 
 // carry takes over what the steps of another run have done, but for those dropped: their

@@ -24,3 +24,18 @@ func Lend(to, from string, keep func(path string) bool) error {
 
 // lent reports whether the workspace belongs to another run than that in a directory.
 func (w *Workspace) lent(runDir string) bool { return w.Run != filepath.Base(runDir) }
+
+// Lenders returns the runs whose workspaces the run in a directory may load.
+func Lenders(runDir string) ([]string, error) {
+	all, err := records(runDir)
+	if err != nil {
+		return nil, err
+	}
+	var runs []string
+	for _, w := range all {
+		if w.lent(runDir) {
+			runs = append(runs, w.Run)
+		}
+	}
+	return runs, nil
+}
