@@ -26,6 +26,8 @@ var (
 		"COPILOT_", "CURSOR_", "GOOSE_", "KIMI_", "OPENCODE_", "QWEN_",
 	}
 	//nolint:gochecknoglobals // a table
+	gitPrefixes = []string{"GIT_", "SSH_"}
+	//nolint:gochecknoglobals // a table
 	simulatePrefixes = []string{"FLOW_SIMULATE"}
 )
 
@@ -108,6 +110,11 @@ func inherit(environ []string, prefixes ...string) []string {
 		return !slices.Contains(commonVariables, name) && !hasPrefix(name, commonPrefixes) && !hasPrefix(name, prefixes)
 	})
 }
+
+// GitEnvironment returns what of environ ("NAME=value") git's processes get: what every
+// child does, and what git and ssh are told by. A repository's settings can have git run
+// programs (filters, for one), so it is no more than it needs.
+func GitEnvironment(environ []string) []string { return inherit(environ, gitPrefixes...) }
 
 func hasPrefix(name string, prefixes []string) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })

@@ -30,7 +30,7 @@ func newGit(c Config) *workspace.Git {
 	scratch := filepath.Join(run, "scratch")
 	return workspace.New(workspace.Options{
 		Runner:  &workspace.Processes{Launcher: c.Launcher, Label: "flow-git", Scratch: scratch},
-		Environ: c.Environ, Scratch: scratch, Exclude: []string{run, filepath.Dir(filepath.Dir(run))},
+		Environ: GitEnvironment(c.Environ), Scratch: scratch, Exclude: []string{run, filepath.Dir(filepath.Dir(run))},
 	})
 }
 

@@ -3,6 +3,7 @@ package steps
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -400,5 +401,30 @@ func TestRestoreDeepEvent(t *testing.T) {
 	w.want(w.finish(), "s", dag.OK)
 	if e := w.store.events(t); e[1].Seq != 8 {
 		t.Errorf("the next event has number %d", e[1].Seq)
+	}
+}
+
+// The page about agents lists what a process inherits, all of it and nothing else.
+func TestInheritedAsDocumented(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "docs", "agents.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Environment\n")
+	section, _, _ = strings.Cut(section, "\nEverything else ")
+	documented := regexp.MustCompile(`[A-Z][A-Z_]+\*?`).FindAllString(strings.Join(regexp.MustCompile("`[^`]+`").FindAllString(section, -1), " "), -1)
+	var inherited []string
+	for _, name := range commonVariables {
+		if name == strings.ToUpper(name) || !slices.Contains(commonVariables, strings.ToUpper(name)) {
+			inherited = append(inherited, name)
+		}
+	}
+	for _, prefix := range slices.Concat(commonPrefixes, vendorPrefixes, gitPrefixes) {
+		inherited = append(inherited, prefix+"*")
+	}
+	slices.Sort(documented)
+	slices.Sort(inherited)
+	if diff := cmp.Diff(inherited, documented); diff != "" {
+		t.Error(diff)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"flow/agents/proc"
 	"flow/pipeline/dag"
 	"flow/state"
+	"flow/steps"
 	"flow/steps/workspace"
 )
 
@@ -107,7 +108,7 @@ func (a *app) withWorktrees(output string, args []string, fn func(*worktrees) er
 	defer func() { err = errors.Join(err, supervisor.Close(), os.RemoveAll(scratch)) }()
 	t.git = workspace.New(workspace.Options{
 		Runner:  &workspace.Processes{Launcher: supervisor, Label: "worktrees", Scratch: scratch},
-		Environ: a.environ(), Scratch: scratch, Exclude: []string{s.Dir()},
+		Environ: steps.GitEnvironment(a.environ()), Scratch: scratch, Exclude: []string{s.Dir()},
 	})
 	return fn(t)
 }
