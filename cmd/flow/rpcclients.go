@@ -50,9 +50,9 @@ type following struct {
 type telling struct {
 	*listener
 	following
-	view    *state.View
-	own     *hosted         // the run, if it is under way here
-	wanted  context.Context // ends when the client no longer wants to hear, or has gone
+	view   *state.View
+	own    *hosted         // the run, if it is under way here
+	wanted context.Context // ends when the client no longer wants to hear, or has gone
 }
 
 // begin notes that the client follows a run, in place of what it followed of it before.
