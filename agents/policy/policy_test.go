@@ -170,6 +170,10 @@ func TestForbiddenFiles(t *testing.T) {
 		file(agents.ToolWriteFile, ".env"), file(agents.ToolEditFile, "a/.env.local"), file(agents.ToolEditFile, "/home/u/.env"), file(agents.ToolEditFile, "~/.env"), file(agents.ToolWriteFile, "../.env"),
 		{Tool: agents.ToolEditFile, Target: "a", Arguments: []byte(`{"changes":[{"path":"a"},{"path":"b/.env"}]}`)},
 		{Tool: agents.ToolWriteFile, Target: "a", Arguments: []byte(`{"file_path":"/w/.env"}`)},
+		// Names that differ in case are others to the agent.
+		{Tool: agents.ToolWriteFile, Target: ".env", Arguments: []byte(`{"file_path":".env","FILE_PATH":"a"}`)},
+		{Tool: agents.ToolEditFile, Target: ".env", Arguments: []byte(`{"changes":[{"path":".env","Path":"a"}],"change\u017f":[{"path":"a"}]}`)},
+		{Tool: agents.ToolEditFile, Target: ".env", Arguments: []byte(`{"Path":"a"}`)},
 	} {
 		if d := p.Judge(c); d.Effect != policy.Deny || d.Rule == nil {
 			t.Errorf("%+v is %+v", c, d)
@@ -203,6 +207,7 @@ func TestOtherTools(t *testing.T) {
 		{"allow search_content", search("x", ""), true},
 		{"allow search_content(src/**)", search("x", `{"path":"src"}`), true},
 		{"allow search_content(src/**)", search("x", `{}`), false},
+		{"allow search_content(src/**)", search("x", `{"path":"/etc","PATH":"src"}`), false},
 		{"allow search_content(**)", search("x", `{}`), true},
 		{"allow search_content(**)", search("x", `{"dir_path":"/etc"}`), false},
 		{"allow find_files(**)", policy.Call{Tool: agents.ToolFindFiles, Target: "/etc/*"}, false},

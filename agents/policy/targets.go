@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"flow/agents"
@@ -28,38 +29,45 @@ func (p *Policy) files(c Call) Decision {
 // Files are the files that a call on files is about: those that its arguments name, else
 // its target.
 func Files(c Call) []string {
-	var args struct {
-		FilePath     string `json:"file_path"`
-		NotebookPath string `json:"notebook_path"`
-		Path         string `json:"path"`
-		Include      any    `json:"include"` // a text or a list
-		Changes      []struct {
-			Path string `json:"path"`
-		} `json:"changes"`
-	}
+	args := object(c.Arguments)
 	var all []string
-	if json.Unmarshal(c.Arguments, &args) == nil {
-		all = append(all, args.FilePath, args.NotebookPath, args.Path)
-		for _, change := range args.Changes {
-			all = append(all, change.Path)
-		}
-		if list, ok := args.Include.([]any); ok {
-			for _, item := range list {
-				path, _ := item.(string)
-				all = append(all, path)
-			}
-		}
+	for _, key := range []string{"file_path", "notebook_path", "path"} {
+		all = append(all, args.text(key))
 	}
-	var out []string
-	for _, path := range all {
-		if path != "" {
-			out = append(out, path)
-		}
+	for _, change := range args.list("changes") {
+		all = append(all, object(change).text("path"))
 	}
-	if len(out) == 0 {
+	for _, item := range args.list("include") {
+		all = append(all, text(item))
+	}
+	all = slices.DeleteFunc(all, func(path string) bool { return path == "" })
+	if len(all) == 0 {
 		return []string{c.Target}
 	}
-	return out
+	return all
+}
+
+// fields are those of a JSON object. They have exactly the names that they have for the
+// agent: a struct would take PATH for path as well.
+type fields map[string]json.RawMessage
+
+// object returns the fields of a JSON object, none of other JSON.
+func object(raw json.RawMessage) (f fields) {
+	_ = json.Unmarshal(raw, &f)
+	return f
+}
+
+func (f fields) text(key string) string { return text(f[key]) }
+
+func (f fields) list(key string) (items []json.RawMessage) {
+	_ = json.Unmarshal(f[key], &items)
+	return items
+}
+
+// text is a JSON text, "" of other JSON.
+func text(raw json.RawMessage) (s string) {
+	_ = json.Unmarshal(raw, &s)
+	return s
 }
 
 // path judges what a tool does to one file.
@@ -100,14 +108,8 @@ func (p *Policy) search(c Call) Decision { return p.path(string(c.Tool), searche
 
 // searched is the directory that a call looks through.
 func searched(c Call) string {
-	var args struct {
-		Path    string `json:"path"`
-		DirPath string `json:"dir_path"`
-	}
-	where := "."
-	if json.Unmarshal(c.Arguments, &args) == nil {
-		where = cmp.Or(args.Path, args.DirPath, where)
-	}
+	args := object(c.Arguments)
+	where := cmp.Or(args.text("path"), args.text("dir_path"), ".")
 	if c.Tool == agents.ToolFindFiles && filepath.IsAbs(c.Target) {
 		where = c.Target
 	}
