@@ -22,27 +22,36 @@ var top = filepath.Join("..", "..")
 
 // releaseConfig is what counts in .goreleaser.yaml.
 type releaseConfig struct {
-	Version  int
-	Builds   []releaseBuild
+	Version  int            `yaml:"version"`
+	Builds   []releaseBuild `yaml:"builds"`
 	Archives []struct {
-		Formats []string
-		Files   []struct{ Src string }
-	}
+		Formats []string `yaml:"formats"`
+		Files   []struct {
+			Src string `yaml:"src"`
+		} `yaml:"files"`
+	} `yaml:"archives"`
 	SBOMs []struct {
-		Artifacts, Cmd string
-		Documents      []string
+		Artifacts string   `yaml:"artifacts"`
+		Cmd       string   `yaml:"cmd"`
+		Documents []string `yaml:"documents"`
 	} `yaml:"sboms"`
 	Checksum struct {
 		Name      string `yaml:"name_template"`
-		Algorithm string
-	}
-	Release struct{ Disable bool }
+		Algorithm string `yaml:"algorithm"`
+	} `yaml:"checksum"`
+	Release struct {
+		Disable bool `yaml:"disable"`
+	} `yaml:"release"`
 }
 
 type releaseBuild struct {
-	Main, Binary      string
-	Env, Goos, Goarch []string
-	Flags, Ldflags    []string
+	Main    string   `yaml:"main"`
+	Binary  string   `yaml:"binary"`
+	Env     []string `yaml:"env"`
+	Goos    []string `yaml:"goos"`
+	Goarch  []string `yaml:"goarch"`
+	Flags   []string `yaml:"flags"`
+	Ldflags []string `yaml:"ldflags"`
 }
 
 func readRelease(t *testing.T) (c releaseConfig) {
