@@ -15,7 +15,7 @@ import (
 // TestRealInterrupt interrupts flow while a command of an agent runs: neither is left, the
 // turn is cancelled, and its session goes on when the run is resumed.
 func TestRealInterrupt(t *testing.T) {
-	path, binary := realCLIs(t), buildFlow(t)
+	path, binary := realCLIs(t, "opencode"), buildFlow(t)
 	for _, agent := range talking {
 		for _, sandbox := range []string{"off", "workspace-write"} {
 			t.Run(agent+"/"+sandbox, func(t *testing.T) {
@@ -91,7 +91,7 @@ func (l *lab) evade(r scriptmodel.Request) scriptmodel.Turn {
 // TestRealEvasions demands of every agent in a sandbox that nothing is written outside of
 // it, though the policy allows every call.
 func TestRealEvasions(t *testing.T) {
-	path, binary := realCLIs(t), buildFlow(t)
+	path, binary := realCLIs(t, "opencode"), buildFlow(t)
 	for _, agent := range append([]string{"headless"}, talking...) {
 		for sandbox, inside := range map[string]int{"workspace-write": len(evasions) + 1, "read-only": 0} {
 			t.Run(agent+"/"+sandbox, func(t *testing.T) {
@@ -131,7 +131,7 @@ var harmless = []string{"cat greet.txt", "ls", "pwd", "git --version", "git stat
 // TestRealHarmless demands that commands which agents take for harmless are refused as all
 // others where nothing allows them, and that the agent goes on.
 func TestRealHarmless(t *testing.T) {
-	path, binary := realCLIs(t), buildFlow(t)
+	path, binary := realCLIs(t, "opencode"), buildFlow(t)
 	for _, agent := range append([]string{"headless"}, talking...) {
 		t.Run(agent, func(t *testing.T) {
 			t.Parallel()

@@ -16,16 +16,16 @@ import (
 	"flow/cmd/flow/internal/scriptmodel"
 )
 
-// realCLIs returns the directories of the real agent CLIs and of the node that
-// runs two of them, as a PATH.
-func realCLIs(t *testing.T) string {
+// realCLIs returns the directories of the real agent CLIs, those of further ones among
+// them, and of the node that runs two of them, as a PATH.
+func realCLIs(t *testing.T, further ...string) string {
 	t.Helper()
 	prefix := os.Getenv("FLOW_REAL_CLIS")
 	if prefix == "" {
 		t.Skip("FLOW_REAL_CLIS does not name an npm prefix with the real agent CLIs; .ci/run installs them")
 	}
 	bin := filepath.Join(prefix, "node_modules", ".bin")
-	for _, name := range []string{"claude", "codex", "gemini", "opencode"} {
+	for _, name := range append([]string{"claude", "codex", "gemini"}, further...) {
 		if _, err := os.Stat(filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -151,7 +151,7 @@ func (l *lab) startPolicy(t *testing.T, step string) *command {
 // happens, a denied command does not, one that a person is asked about happens once another
 // process of flow says so, and the audit log tells who decided, by which rule.
 func TestRealPolicy(t *testing.T) {
-	path, binary := realCLIs(t), buildFlow(t)
+	path, binary := realCLIs(t, "opencode"), buildFlow(t)
 	for _, step := range talking {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
@@ -177,7 +177,7 @@ func TestRealPolicy(t *testing.T) {
 // TestRealKilledAsking kills flow while a person is asked. The answer is left for the run,
 // which goes on with it: the agent asks again, and the command runs once.
 func TestRealKilledAsking(t *testing.T) {
-	path, binary := realCLIs(t), buildFlow(t)
+	path, binary := realCLIs(t, "opencode"), buildFlow(t)
 	for _, step := range talking {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
