@@ -90,7 +90,7 @@ type (
 		Result   json.RawMessage `json:"result,omitempty"` // text or structure, as the agent gave it
 		Error    string          `json:"error,omitempty"`
 		ExitCode *int            `json:"exitCode,omitempty"` // of a shell command
-		Declined bool            `json:"declined,omitempty"` // refused by a policy, not failed
+		Declined bool            `json:"declined,omitempty"` // it was not made: refused by a policy, or wrong
 	}
 
 	// FileChanged is a file that an editing tool changed.

@@ -169,9 +169,11 @@ func (d *dialog) endTool(id string, c call, v *fastjson.Value) []agents.Event {
 		return append(one(done), c.effects(id)...)
 	}
 	done.Error = either(native.String(v, "error", "message"), native.String(v, "output"), "the tool failed")
-	if done.Declined = c.declined(native.String(v, "error", "type"), done.Error); done.Declined {
+	kind := native.String(v, "error", "type")
+	if c.declined(kind, done.Error) {
 		d.denied = append(d.denied, c.String())
 	}
+	done.Declined = notMade(kind)
 	return one(done)
 }
 

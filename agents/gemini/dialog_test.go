@@ -153,12 +153,12 @@ func TestToolEvents(t *testing.T) {
 			[]string{"write_file: /etc/x"},
 		},
 		{
-			"a tool that does not exist was not refused",
+			"a call of a tool that does not exist was not made, and not refused",
 			`{"type":"tool_use","tool_name":"str_replace","tool_id":"t","parameters":{}}`,
 			`{"type":"tool_result","tool_id":"t","status":"error","error":{"type":"tool_not_registered","message":"not found"}}`,
 			[]agents.Body{
 				agents.ToolStarted{ToolID: "t", ToolName: agents.ToolOther, NativeName: "str_replace", Risk: agents.RiskHigh},
-				agents.ToolCompleted{ToolID: "t", Error: "not found"},
+				agents.ToolCompleted{ToolID: "t", Error: "not found", Declined: true},
 			},
 			nil,
 		},

@@ -1,6 +1,7 @@
 package gemini
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/valyala/fastjson"
@@ -146,6 +147,12 @@ func (c call) declined(errorType, message string) bool {
 		return strings.HasPrefix(message, "Path not in workspace")
 	}
 	return false
+}
+
+// notMade reports whether an error ended a call before it was made: it was refused, wrong,
+// or of a tool that there is not.
+func notMade(errorType string) bool {
+	return slices.Contains([]string{"policy_violation", "tool_not_registered", "invalid_tool_params"}, errorType)
 }
 
 // String names the call in Outcome.Denied.

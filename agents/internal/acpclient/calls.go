@@ -41,9 +41,12 @@ func (c *Client) start(k *call) []agents.Event {
 	}
 	k.told = true
 	target, _ := k.target()
+	risk := agents.RiskOf(k.tool(), target, c.dir)
+	if c.info.excuse(k) {
+		risk = agents.RiskLow
+	}
 	return one(agents.ToolStarted{
-		ToolID: k.id, ToolName: k.tool(), NativeName: k.nativeName(), Target: target,
-		Risk: agents.RiskOf(k.tool(), target, c.dir), Arguments: k.arguments(),
+		ToolID: k.id, ToolName: k.tool(), NativeName: k.nativeName(), Target: target, Risk: risk, Arguments: k.arguments(),
 	})
 }
 

@@ -333,6 +333,7 @@ func TestFailedUnasked(t *testing.T) {
 	}{
 		{"gemini-cli", "deny", true},
 		{"gemini-cli", "", false},
+		{"OpenCode", "deny", true},
 		{"another", "deny", false},
 	} {
 		o := wanted("new")
@@ -348,6 +349,29 @@ func TestFailedUnasked(t *testing.T) {
 		}
 		if !cmp.Equal(declined, []bool{tt.declined}) {
 			t.Errorf("%s with the default %q: declined %v", tt.agent, tt.fallback, declined)
+		}
+	}
+}
+
+// OpenCode runs a tool of its own in the place of one that there is not. That one harms
+// nobody; another one of that title may.
+func TestExcuse(t *testing.T) {
+	for _, tt := range []struct {
+		agent, kind, input string
+		want               agents.Risk
+	}{
+		{"OpenCode", "other", `{"tool":"teleport","error":"unavailable"}`, agents.RiskLow},
+		{"OpenCode", "other", `{"tool":"teleport","error":"unavailable","to":"mars"}`, agents.RiskHigh},
+		{"OpenCode", "execute", `{"tool":"teleport","error":"unavailable"}`, agents.RiskHigh},
+		{"another", "other", `{"tool":"teleport","error":"unavailable"}`, agents.RiskHigh},
+	} {
+		c := New(wanted("new"))
+		c.Open()
+		hear(c, strings.Replace(canning(""), `"protocolVersion"`, `"agentInfo":{"name":"`+tt.agent+`"},"protocolVersion"`, 1), opened)
+		line := `{"method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"in_progress","title":"invalid","kind":"` + tt.kind + `","rawInput":` + tt.input + `}}}`
+		events := c.Line([]byte(line))
+		if started, ok := events[0].Body.(agents.ToolStarted); !ok || started.Risk != tt.want {
+			t.Errorf("%+v: %+v", tt, events[0].Body)
 		}
 	}
 }

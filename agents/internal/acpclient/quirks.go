@@ -17,7 +17,17 @@ func (i *agentInfo) quirks() {
 	case "OpenCode": // 1.18.33
 		// It says that a call is in progress before it asks for it, and while it waits.
 		i.earlyProgress = true
+		// In the place of a tool that there is not it runs one, "invalid", that says so.
+		i.saysInvalid = true
+		// By the configuration that flow gives it, it asks for every call.
+		i.asksWhenRuled = true
 	}
+}
+
+// excuse reports whether a call is of the tool that stands for one that there is not.
+func (i agentInfo) excuse(k *call) bool {
+	return i.saysInvalid && k.kind == "other" && k.title == "invalid" && k.input != nil && len(k.input.fields) == 2 &&
+		k.input.text("tool") != "" && k.input.text("error") != ""
 }
 
 // modeUpdate is how Gemini CLI begins a text that tells of a new mode, and that no model

@@ -18,6 +18,7 @@ type agentInfo struct {
 	load, resume, fork, addDirs, close bool
 	commandsEndReplay, toolInIDs       bool // see quirks
 	earlyProgress, asksWhenRuled       bool
+	saysInvalid                        bool
 }
 
 // sessionState is the conversation that the agent keeps.
