@@ -155,3 +155,27 @@ func TestRealHarmless(t *testing.T) {
 		})
 	}
 }
+
+// TestRealWrongCalls demands that calls which an agent cannot make break no rule: one
+// without the arguments that it needs, and one of a tool that there is not.
+func TestRealWrongCalls(t *testing.T) {
+	path, binary := realCLIs(t, "opencode"), buildFlow(t)
+	for _, agent := range append([]string{"headless"}, talking...) {
+		t.Run(agent, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t, path, binary, scriptmodel.New(func(r scriptmodel.Request) scriptmodel.Turn {
+				nothing := map[string]any{"nonsense": 1}
+				switch told := toldOf(r); len(told) {
+				case 0:
+					return call(commanding(r, "").Calls[0].Name, nothing)
+				case 1:
+					return call("teleport", nothing)
+				default:
+					return final("free", strings.Join(told, " | "))
+				}
+			}, nil))
+			file := l.pipeline(t, "free.yaml", "AGENT", agent, "DEFAULT", "deny, rules: [{allow: shell(true)}]", "SANDBOX", "off")
+			t.Log(l.flow(t, 0, "run", file, "--run-id", l.run, "-o", "json").report(t).Steps["only"].Text)
+		})
+	}
+}
