@@ -199,7 +199,7 @@ func (g *guard) decide(c policy.Call) policy.Decision {
 func (g *guard) linked(c policy.Call, judge func(policy.Call) policy.Decision) policy.Decision {
 	d := judge(c)
 	switch c.Tool {
-	case agents.ToolReadFile, agents.ToolWriteFile, agents.ToolEditFile:
+	case agents.ToolReadFile, agents.ToolWriteFile, agents.ToolEditFile, agents.ToolSearchContent, agents.ToolFindFiles:
 	default:
 		return d
 	}
@@ -208,7 +208,8 @@ func (g *guard) linked(c policy.Call, judge func(policy.Call) policy.Decision) p
 		if !ok {
 			continue
 		}
-		if there := judge(policy.Call{Tool: c.Tool, Target: led}); there.Harder(d) {
+		at := policy.Call{Tool: c.Tool, Target: led, Arguments: append(agents.AppendString([]byte(`{"path":`), led), '}')}
+		if there := judge(at); there.Harder(d) {
 			d = there
 			d.Why += ", where " + file + " leads"
 		}

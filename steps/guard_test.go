@@ -164,4 +164,11 @@ func TestGuardDecides(t *testing.T) {
 			}
 		}
 	}
+	for path, want := range map[string]policy.Effect{".": policy.Allow, "notes": policy.Allow, "link": policy.Deny, "link/ssl": policy.Deny} {
+		for _, tool := range []agents.Tool{agents.ToolSearchContent, agents.ToolFindFiles} {
+			if d := g.decide(policy.Call{Tool: tool, Target: "x", Arguments: []byte(`{"path":"` + path + `"}`)}); d.Effect != want {
+				t.Errorf("%s in %s: %+v", tool, path, d)
+			}
+		}
+	}
 }

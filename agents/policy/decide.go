@@ -97,11 +97,7 @@ func (p *Policy) riskOfFiles(c Call, usual agents.Risk) agents.Risk {
 
 // inside reports whether all files that a call is about are in the workspace.
 func (p *Policy) inside(c Call) bool {
-	files := Files(c)
-	if c.Tool == agents.ToolSearchContent || c.Tool == agents.ToolFindFiles {
-		files = []string{searched(c)}
-	}
-	return !slices.ContainsFunc(files, func(file string) bool {
+	return !slices.ContainsFunc(Files(c), func(file string) bool {
 		_, inside := p.resolve(file)
 		return file == "" || !inside
 	})

@@ -27,8 +27,11 @@ func (p *Policy) files(c Call) Decision {
 }
 
 // Files are the files that a call on files is about: those that its arguments name, else
-// its target.
+// its target. Of a search it is the directory that is looked through.
 func Files(c Call) []string {
+	if searches(c.Tool) {
+		return []string{searched(c)}
+	}
 	args := object(c.Arguments)
 	var all []string
 	for _, key := range []string{"file_path", "notebook_path", "path"} {
@@ -110,10 +113,20 @@ func (p *Policy) search(c Call) Decision { return p.path(string(c.Tool), searche
 func searched(c Call) string {
 	args := object(c.Arguments)
 	where := cmp.Or(args.text("path"), args.text("dir_path"), ".")
-	if c.Tool == agents.ToolFindFiles && filepath.IsAbs(c.Target) {
+	switch {
+	case c.Tool != agents.ToolFindFiles:
+	case filepath.IsAbs(c.Target):
 		where = c.Target
+	case strings.Contains(c.Target, "..") && strings.Contains(c.Target, "{"): // perhaps {..,x}/y
+		where = "/"
+	case strings.Contains(c.Target, ".."):
+		where = filepath.Join(where, c.Target)
 	}
 	return where
+}
+
+func searches(tool agents.Tool) bool {
+	return tool == agents.ToolSearchContent || tool == agents.ToolFindFiles
 }
 
 // resolve makes a path relative to the agent's directory when it is inside of it, and
