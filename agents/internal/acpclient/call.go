@@ -1,6 +1,7 @@
 package acpclient
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -68,9 +69,9 @@ func (k *call) read(u *fastjson.Value) {
 	} else if title := native.String(u, "title"); k.name == "" && k.title == "" && isName(title) {
 		k.name = title // OpenCode's first title of a call is its tool
 	}
-	k.title = either(native.String(u, "title"), k.title)
-	k.kind = either(native.String(u, "kind"), k.kind)
-	k.status = either(native.String(u, "status"), k.status)
+	k.title = cmp.Or(native.String(u, "title"), k.title)
+	k.kind = cmp.Or(native.String(u, "kind"), k.kind)
+	k.status = cmp.Or(native.String(u, "status"), k.status)
 	if in := readInput(u.Get("rawInput")); in != nil {
 		k.input = in
 	}

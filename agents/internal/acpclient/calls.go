@@ -1,6 +1,8 @@
 package acpclient
 
 import (
+	"cmp"
+
 	"github.com/valyala/fastjson"
 
 	"flow/agents"
@@ -58,7 +60,7 @@ func (c *Client) end(k *call) []agents.Event {
 		done.Result = agents.AppendString(nil, k.text)
 	}
 	if !done.Success {
-		done.Error = either(k.text, errorOf(k), "the tool failed")
+		done.Error = cmp.Or(k.text, errorOf(k), "the tool failed")
 		done.Declined = k.declined() || !k.asked && c.info.asksWhenRuled && c.o.Request.Ruled()
 		return one(done)
 	}
@@ -72,7 +74,7 @@ func errorOf(k *call) string {
 	if err != nil {
 		return ""
 	}
-	return either(native.String(v, "error"), native.String(v, "output"), native.String(v))
+	return cmp.Or(native.String(v, "error"), native.String(v, "output"), native.String(v))
 }
 
 // declined reports whether a call that failed was refused. Where nobody says what was

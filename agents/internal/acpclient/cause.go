@@ -1,6 +1,7 @@
 package acpclient
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -42,11 +43,11 @@ func (c *Client) problemOf(method string, failure *fastjson.Value) *agents.Probl
 func errorText(failure *fastjson.Value) string {
 	text := readable(native.String(failure, "message"))
 	data := failure.Get("data")
-	details := either(native.String(data), native.String(data, "details"), native.String(data, "message"), native.String(data, "error"))
+	details := cmp.Or(native.String(data), native.String(data, "details"), native.String(data, "message"), native.String(data, "error"))
 	if details = readable(details); details != "" && !strings.Contains(text, details) {
 		text = strings.TrimPrefix(text+": "+details, ": ")
 	}
-	return either(text, fmt.Sprintf("error %d", native.Int(failure, "code")))
+	return cmp.Or(text, fmt.Sprintf("error %d", native.Int(failure, "code")))
 }
 
 // readable unwraps {"error": {"message": …}}.
@@ -59,7 +60,7 @@ func readable(text string) string {
 	if err != nil {
 		return text
 	}
-	inner := either(native.String(v, "error", "message"), native.String(v, "message"))
+	inner := cmp.Or(native.String(v, "error", "message"), native.String(v, "message"))
 	if inner == "" || inner == text {
 		return text
 	}

@@ -8,6 +8,7 @@
 package acpclient
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 
@@ -121,7 +122,7 @@ func (c *Client) Sent(line []byte) []agents.Event {
 	switch {
 	case method != "" && id != "":
 		c.asked[id] = method
-		c.dir = either(native.String(v, "params", "cwd"), c.dir)
+		c.dir = cmp.Or(native.String(v, "params", "cwd"), c.dir)
 		return c.begun(method, native.String(v, "params", "sessionId"))
 	case method == "session/cancel":
 		c.turn.cancelled = true
@@ -238,13 +239,3 @@ func (c *Client) send(m message) {
 }
 
 func one(b agents.Body) []agents.Event { return []agents.Event{{Body: b}} }
-
-// either is the first text that is not empty.
-func either(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
-}

@@ -1,6 +1,7 @@
 package acpclient
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -136,4 +137,4 @@ func (k *call) String() string {
 	return k.nativeName() + ": " + target
 }
 
-func (k *call) nativeName() string { return either(k.name, k.kind, "tool") }
+func (k *call) nativeName() string { return cmp.Or(k.name, k.kind, "tool") }
