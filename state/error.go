@@ -98,7 +98,6 @@ func hintFor(err error) string {
 func corrupt(path string, offset int64, reason string) error {
 	return &Error{
 		Path: path, Msg: "cannot be trusted", Err: &CorruptError{Offset: offset, Reason: reason},
-		Hint: "nothing was changed; restore the file, or go on without what follows in a copy of the state " +
-			fmt.Sprintf("(truncate -s %d)", offset),
+		Hint: "nothing was changed; restore the file, or keep what is whole: flow state repair RUN --to DIR",
 	}
 }

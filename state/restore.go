@@ -88,7 +88,7 @@ func (r *restorer) lines(name string, keep func(line []byte) bool) error {
 	}
 	out := bufio.NewWriter(dst)
 	var other []byte
-	bad := 0
+	bad, aside := 0, 0
 	end, readErr := eachWhole(src, func(line []byte, _ int64) {
 		whole := isObject(line)
 		if whole && keep(line) {
@@ -96,11 +96,14 @@ func (r *restorer) lines(name string, keep func(line []byte) bool) error {
 			_ = out.WriteByte('\n')
 			return
 		}
-		if !whole {
+		if aside++; !whole {
 			bad++
 		}
 		other = append(append(other, line...), '\n')
 	})
+	if aside > bad {
+		r.lose(from, fmt.Sprintf("%d lines that belong to nothing that is left; they are in %s/%s", aside-bad, lostDir, name))
+	}
 	r.loseLines(from, end, bad, readErr)
 	return errors.Join(out.Flush(), dst.Close(), r.aside(name, other))
 }

@@ -46,8 +46,10 @@ func (s *Salvage) scan(name string) error {
 	if err != nil {
 		return err
 	}
-	_, behind, _ := bytes.Cut(s.journal, []byte("\n"))
-	s.journal = append(first, behind...)
+	if len(s.records) == 0 { // else it is whole, and with all behind it that of another run
+		_, s.journal, _ = bytes.Cut(s.journal, []byte("\n"))
+	}
+	s.journal = append(first, s.journal...)
 	s.records, s.end, _ = scanJournal(s.journal)
 	s.lose(name, "the first record was written anew")
 	return nil

@@ -160,13 +160,16 @@ func (c *runCheck) answers() {
 // what is there.
 func (c *runCheck) events() {
 	natives := map[string]int64{} // how long the files must be
-	last, gaps := int64(0), c.gapsAreFine()
+	last, gaps := int64(0), c.repaired() || c.reuses()
 	_ = c.Events(func(line []byte) error {
 		var e struct {
 			Seq    int64          `json:"seq"`
 			Native *agents.Native `json:"native"`
 		}
-		if json.Unmarshal(line, &e) != nil {
+		if json.Unmarshal(line, &e) != nil || e.Seq < 1 {
+			if json.Valid(line) {
+				c.add("events.jsonl", fmt.Sprintf("what follows event %d is no event", last))
+			}
 			gaps = true // the line itself has been found
 			return nil
 		}
@@ -184,20 +187,29 @@ func (c *runCheck) events() {
 	}
 }
 
-// gapsAreFine reports whether events may be missing between others: the run took some over
-// from another one, or was repaired.
-func (c *runCheck) gapsAreFine() bool {
+// repaired reports whether the run was made of what was whole of another.
+func (c *runCheck) repaired() bool {
 	_, err := os.Lstat(filepath.Join(c.Dir(), "lost"))
-	return err == nil || slices.ContainsFunc(c.Records(), func(r state.Record) bool { return r.Type == recordReused })
+	return err == nil
 }
 
-// native looks for the lines that events were made of.
+// reuses reports whether the run took events over from another one, perhaps not all.
+func (c *runCheck) reuses() bool {
+	return slices.ContainsFunc(c.Records(), func(r state.Record) bool { return r.Type == recordReused })
+}
+
+// native looks for the lines that events were made of. In a repaired run their loss is known.
 func (c *runCheck) native(file string, size int64) {
-	fi, err := os.Lstat(filepath.Join(c.Dir(), filepath.FromSlash(file)))
+	f := state.Finding{Path: filepath.Join(c.Dir(), filepath.FromSlash(file)), Hint: "restore it from a copy of the run; nothing but the events has these lines"}
+	fi, err := os.Lstat(f.Path)
 	switch {
 	case err != nil || !fi.Mode().IsRegular():
-		c.add(file, "events stand for lines of this file, which is missing")
+		f.What = "events stand for lines of this file, which is missing"
 	case fi.Size() < size:
-		c.add(file, fmt.Sprintf("events stand for lines up to byte %d, but it ends at %d", size, fi.Size()))
+		f.What = fmt.Sprintf("events stand for lines up to byte %d, but it ends at %d", size, fi.Size())
+	default:
+		return
 	}
+	f.Harmless = c.repaired()
+	c.found = append(c.found, f)
 }

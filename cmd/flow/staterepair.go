@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -75,7 +76,18 @@ func selection(from *state.Salvage) (keep state.Selection, why error) {
 		}
 	}
 	begun, err := steps.NewBegun(records[:keep.Records])
-	keep.Event, keep.Attempt = begun.Event, begun.File
+	keep.Attempt = begun.File
+	last := int64(0)
+	keep.Event = func(line []byte) bool {
+		var e struct {
+			Seq int64 `json:"seq"`
+		}
+		if json.Unmarshal(line, &e) != nil || e.Seq <= last || !begun.Event(line) {
+			return false
+		}
+		last = e.Seq
+		return true
+	}
 	return keep, errors.Join(why, err)
 }
 
