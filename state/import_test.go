@@ -166,7 +166,8 @@ func nothingTakenIn(t *testing.T, s *Store) {
 	}
 }
 
-// FuzzImport: whatever an archive says, nothing appears but a run that checks, with safe modes.
+// FuzzImport: whatever an archive says, it writes nothing but files and directories into the
+// one it is given, and what it does not refuse is a run that checks.
 func FuzzImport(f *testing.F) {
 	f.Add(smallArchive(f))
 	f.Add(smallArchive(f, archived{name: "a/attempts/", kind: tar.TypeDir}, archived{name: "a/attempts/x.1.1.stdout", kind: tar.TypeReg, data: "x"}))
@@ -174,12 +175,16 @@ func FuzzImport(f *testing.F) {
 	f.Add(smallArchive(f, archived{name: "a/x", kind: tar.TypeSymlink, link: "/"}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		top := t.TempDir()
-		s := openStoreIn(t, filepath.Join(top, "state"))
-		id, err := s.Import(bytes.NewReader(data), ImportLimits{Bytes: 1 << 20, Files: 100})
-		if err != nil {
-			nothingTakenIn(t, s)
-		} else if v, found := s.CheckRun(id); v == nil || len(harmful(found)) > 0 {
-			t.Errorf("%v", found)
+		dir := filepath.Join(top, "run")
+		must(t, mkdir(dir))
+		in := importer{tar: tar.NewReader(bytes.NewReader(data)), limits: ImportLimits{Bytes: 1 << 20, Files: 100}}
+		_, err := in.begin()
+		if err == nil {
+			err = in.fill(dir) // without the syncs of Import: they take most of the time
+		}
+		if err == nil {
+			_, err := ReadRun(dir)
+			must(t, err)
 		}
 		must(t, filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 			must(t, err)
@@ -189,7 +194,7 @@ func FuzzImport(f *testing.F) {
 			return nil
 		}))
 		if entries, err := os.ReadDir(top); err != nil || len(entries) != 1 {
-			t.Errorf("outside of the state directory: %v, %v", entries, err)
+			t.Errorf("outside of the directory: %v, %v", entries, err)
 		}
 	})
 }
