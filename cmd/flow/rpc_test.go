@@ -176,6 +176,40 @@ func TestRPCConversation(t *testing.T) {
 	}
 }
 
+// TestRPCSettled: what is chosen once holds for the runs that follow.
+func TestRPCSettled(t *testing.T) {
+	t.Parallel()
+	r := newCrashRun(t, "settled")
+	p := r.rpc(t)
+	if chosen, err := p.Select(t.Context(), "codex"); err != nil || chosen.Type != "codex" || chosen.Name != "Codex" {
+		t.Errorf("%+v, %v", chosen, err)
+	}
+	set, err := p.Configure(t.Context(), rpc.ConfigureParams{AgentOptions: rpc.AgentOptions{Model: "gpt-x"}})
+	if err != nil || set.Type != "codex" || set.Options.Model != "gpt-x" {
+		t.Errorf("%+v, %v", set, err)
+	}
+	run, err := p.Run(t.Context(), rpc.RunParams{Prompt: "Hello.", Options: simulated("")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.await(t, method(rpc.RunComplete, run.Run))
+	if err := p.Unsubscribe(t.Context(), run.Run); err != nil {
+		t.Error(err)
+	}
+	list, err := p.Runs(t.Context(), rpc.ListParams{})
+	if err != nil || len(list.Runs) != 1 || list.Runs[0].ID != run.Run || list.Runs[0].Status != "succeeded" {
+		t.Errorf("%+v, %v", list, err)
+	}
+	shown, err := p.Show(t.Context(), run.Run)
+	if err != nil || !strings.Contains(string(shown.Report), `"model":"gpt-x"`) {
+		t.Errorf("%s, %v", shown.Report, err)
+	}
+	checked, err := p.Validate(t.Context(), rpc.ValidateParams{PipelineRef: rpc.PipelineRef{Text: "stpes: {}"}})
+	if err != nil || checked.Valid || len(checked.Problems) == 0 {
+		t.Errorf("%+v, %v", checked, err)
+	}
+}
+
 // TestRPCStop: a turn that is stopped leaves a run that goes on.
 func TestRPCStop(t *testing.T) {
 	t.Parallel()
