@@ -200,7 +200,7 @@ func (p *progress) event(e agents.Event) {
 		p.step("·", e.Step, strings.TrimSpace(b.NativeName+" "+b.Target))
 	case agents.PermissionDecided:
 		if b.Decision == agents.EffectDeny {
-			p.step("·", e.Step, strings.TrimSpace("denied "+b.Message))
+			p.step("·", e.Step, "denied "+strings.TrimPrefix(b.Message, "denied "))
 		}
 	case agents.FileChanged:
 		p.step("·", e.Step, string(b.ChangeType)+" "+b.FilePath)
