@@ -34,6 +34,9 @@ func (Adapter) Command(r agents.Request) (agents.Command, error) {
 		said = filepath.Join(r.Scratch, "prompt.txt")
 		c.Files = []agents.File{{Path: said, Data: []byte(text)}}
 	case agents.PromptArgument:
+		if strings.HasPrefix(text, "-") { // a prompt is no option, whoever wrote it
+			said = "\n" + text
+		}
 	default:
 		c.Stdin, said = text, ""
 	}

@@ -29,6 +29,7 @@ func TestCommand(t *testing.T) {
 		"stdin":          {request(agents.Exec{}, "-q"), []string{"-q"}, prompt, ""},
 		"argument":       {request(agents.Exec{Prompt: "argument"}, "-q"), []string{"-q", prompt}, "", ""},
 		"argument, told": {request(agents.Exec{Prompt: "argument"}, "--say={prompt}", "-q"), []string{"--say=" + prompt, "-q"}, "", ""},
+		"no option":      {with(request(agents.Exec{Prompt: "argument"}), func(r *agents.Request) { r.Prompt = "--yolo" }), []string{"\n--yolo"}, "", ""},
 		"file":           {request(agents.Exec{Prompt: "file"}, "--file"), []string{"--file", "/s/prompt.txt"}, "", prompt},
 		"model":          {with(request(agents.Exec{}, "-m{model}"), func(r *agents.Request) { r.Model = "m1" }), []string{"-mm1"}, prompt, ""},
 		"resume": {with(request(resume, "-q"), func(r *agents.Request) {
