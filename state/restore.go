@@ -104,17 +104,20 @@ func (r *restorer) lines(name string, keep func(line []byte) bool) error {
 	if aside > bad {
 		r.lose(from, fmt.Sprintf("%d lines that belong to nothing that is left; they are in %s/%s", aside-bad, lostDir, name))
 	}
-	r.loseLines(from, end, bad, readErr)
+	r.loseLines(src, end, bad, readErr)
 	return errors.Join(out.Flush(), dst.Close(), r.aside(name, other))
 }
 
-// loseLines tells of lines that were not whole.
-func (r *restorer) loseLines(from string, end int64, bad int, readErr error) {
+// loseLines tells of lines that were not whole, and of what stands behind the last one.
+func (r *restorer) loseLines(src *os.File, end int64, bad int, readErr error) {
 	if bad > 0 {
-		r.lose(from, fmt.Sprintf("%d lines that are no JSON objects", bad))
+		r.lose(src.Name(), fmt.Sprintf("%d lines that are no JSON objects", bad))
 	}
-	if readErr != nil {
-		r.lose(from, fmt.Sprintf("all from byte %d on: %v", end, readErr))
+	switch fi, err := src.Stat(); {
+	case readErr != nil:
+		r.lose(src.Name(), fmt.Sprintf("all from byte %d on: %v", end, readErr))
+	case err == nil && fi.Size() > end:
+		r.lose(src.Name(), fmt.Sprintf("%d bytes from byte %d on: the line was not finished", fi.Size()-end, end))
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -53,7 +52,7 @@ func (a *app) stateRepair(name, to string) error {
 	if err != nil {
 		return err
 	}
-	return a.reportRepair(dest, id, why, lost)
+	return a.reportRepair(dest, from.Header().ID, why, lost)
 }
 
 // newStore makes a state directory where there is nothing.
@@ -117,7 +116,7 @@ func (a *app) reportRepair(dest *state.Store, id string, why error, lost []state
 	if _, err := machine(v); err != nil {
 		return fmt.Errorf("the repaired run cannot go on: %w\nhint: put plan.json and inputs.json of a copy of the run into %s", err, v.Dir())
 	}
-	if _, err := os.Stat(filepath.Join(v.Header().Workspace)); err != nil {
+	if _, err := os.Stat(v.Header().Workspace); err != nil {
 		fmt.Fprintf(a.stderr, "warning: the directory that the run works in is not there: %s\n", v.Header().Workspace)
 	}
 	fmt.Fprintf(a.stderr, "hint: flow resume %s --state-dir %s\n", id, dest.Dir())
