@@ -163,6 +163,16 @@ func (g *guard) unasked(e agents.Event, b agents.ToolCompleted) (ruling, bool) {
 	return out, true
 }
 
+// announced notes the call of a request, unless the agent has told of the call itself.
+func (g *guard) announced(r agents.PermissionRequested) {
+	if _, known := g.open[r.ToolID]; !known {
+		call := callOf(r)
+		d := g.judge(call)
+		call.Risk = d.Risk
+		g.open[r.ToolID] = sighting{call, d}
+	}
+}
+
 // reported rules on a call as the agent says that was decided, by itself or by its own
 // means. It is false for a call that is not known or was ruled on.
 func (g *guard) reported(b agents.PermissionDecided) (ruling, bool) {

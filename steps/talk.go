@@ -98,15 +98,27 @@ func (t *talk) sink(s proc.Sink) proc.Sink {
 }
 
 // heard takes in an event of the conversation. mu is held.
-func (t *talk) heard(b agents.Body) {
-	switch b := b.(type) {
+func (t *talk) heard(e agents.Event) {
+	switch b := e.Body.(type) {
 	case agents.PermissionRequested:
 		t.fresh = append(t.fresh, b)
 	case agents.PermissionDecided:
-		if b.By == byAgent {
+		if e.Native != nil { // not flow's own
 			t.forget(b.RequestID)
+			t.settled(b.RequestID)
 		}
 	}
+}
+
+// settled takes a request that needs no answer any more from those that are to be judged.
+// What it was about is known, for the record, although the call was not announced.
+func (t *talk) settled(id string) {
+	i := slices.IndexFunc(t.fresh, func(r agents.PermissionRequested) bool { return r.RequestID == id })
+	if i < 0 {
+		return
+	}
+	t.guard.announced(t.fresh[i])
+	t.fresh = slices.Delete(t.fresh, i, i+1)
 }
 
 // forget ends the question about a request.

@@ -59,6 +59,13 @@ func (d *talker) Line(line []byte) []agents.Event {
 		return []agents.Event{{Body: agents.PermissionRequested{
 			RequestID: id, ToolID: target, ToolName: agents.Tool(tool), NativeName: "Tool", Target: target, Preliminary: word == "first",
 		}}}
+	case "never": // it asks, and settles that itself
+		id, call, _ := strings.Cut(rest, " ")
+		tool, target, _ := strings.Cut(call, " ")
+		return []agents.Event{
+			{Body: agents.PermissionRequested{RequestID: id, ToolID: target, ToolName: agents.Tool(tool), NativeName: "Tool", Target: target}},
+			{Body: agents.PermissionDecided{RequestID: id, ToolID: target, Decision: agents.EffectDeny, By: "default", Message: "no way"}},
+		}
 	case "withdraw":
 		delete(d.open, rest)
 		return []agents.Event{{Body: agents.PermissionDecided{RequestID: rest, Decision: agents.EffectDeny, By: "agent", Message: "withdrawn"}}}
@@ -217,6 +224,11 @@ func TestTalk(t *testing.T) {
 			name: "nobody answers in time", rules: rules, timeout: time.Hour,
 			script: []string{"< prompt do s", "> ask b shell git push", "< decision b deny", "> answer ok", "> over", "< EOF"},
 			audit:  []string{"deny default shell git push ask shell(git push *)"},
+		},
+		{
+			name: "it settles a request itself", fallback: "allow",
+			script: []string{"< prompt do s", "> never b shell git push", "> answer ok", "> over", "< EOF"},
+			audit:  []string{"deny default shell git push"},
 		},
 		{
 			name: "the agent takes it back", rules: rules, asker: &oracle{wait: true},

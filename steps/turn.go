@@ -96,7 +96,7 @@ func (a *attempt) listener(req agents.Request, watch *idleWatch) *listener {
 			watch.cancel(err) // work that cannot be recorded must not go on
 		}
 		if l.talk != nil {
-			l.talk.heard(e.Body)
+			l.talk.heard(e)
 		}
 		if d := l.guard.sees(e); d != nil {
 			watch.cancel(errPolicy)

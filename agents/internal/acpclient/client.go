@@ -100,6 +100,9 @@ func (c *Client) Line(line []byte) []agents.Event {
 	switch {
 	case method != "" && id != "":
 		return c.onRequest(method, id, v)
+	case method == permissionMethod: // it would wait for an answer that cannot be addressed
+		c.refuse("null", invalidRequest, "a request needs an id")
+		return native.Unknown(method, v)
 	case method != "":
 		return c.onNotification(method, v)
 	case id != "":
@@ -132,9 +135,12 @@ func (c *Client) Sent(line []byte) []agents.Event {
 	return nil
 }
 
+// permissionMethod asks whether a call may be made.
+const permissionMethod = "session/request_permission"
+
 // onRequest answers a request of the agent's. All but one are for what was not offered.
 func (c *Client) onRequest(method, id string, v *fastjson.Value) []agents.Event {
-	if method == "session/request_permission" {
+	if method == permissionMethod {
 		return c.onPermission(id, v)
 	}
 	c.refuse(id, methodNotFound, "flow offers no "+method)

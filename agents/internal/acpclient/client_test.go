@@ -70,8 +70,6 @@ func TestDecide(t *testing.T) {
 	}{
 		"allow":           {once, allow, `{"outcome":{"optionId":"yes","outcome":"selected"}}`},
 		"deny":            {once, deny, `{"outcome":{"optionId":"no","outcome":"selected"}}`},
-		"allow for ever":  {always, allow, `{"outcome":{"outcome":"cancelled"}}`},
-		"deny for ever":   {always, deny, `{"outcome":{"outcome":"cancelled"}}`},
 		"other arguments": {once, agents.Verdict{Effect: agents.EffectAllow, Input: []byte(`{}`)}, `{"outcome":{"optionId":"no","outcome":"selected"}}`},
 		"no opinion":      {once, agents.Verdict{}, `{"outcome":{"optionId":"no","outcome":"selected"}}`},
 	} {
@@ -83,6 +81,29 @@ func TestDecide(t *testing.T) {
 			}
 			if got, want := take(c), []string{`{"jsonrpc":"2.0","id":0,"result":` + tt.want + `}`}; !cmp.Equal(got, want) {
 				t.Errorf("the client wrote %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// A call that could only be allowed for ever is denied at once, and that is told.
+func TestNoOnce(t *testing.T) {
+	for name, options := range map[string]string{"for ever": always, "no options": ""} {
+		t.Run(name, func(t *testing.T) {
+			c := begun(t)
+			events := c.Line([]byte(asking("0", options)))
+			if len(events) != 2 || events[0].Body.Type() != "permissionRequested" {
+				t.Fatalf("%+v", events)
+			}
+			d, ok := events[1].Body.(agents.PermissionDecided)
+			if !ok || d.RequestID != "0" || d.ToolID != "c1" || d.Decision != agents.EffectDeny || d.By != "default" || d.Message == "" {
+				t.Errorf("%+v", events[1].Body)
+			}
+			if got, want := take(c), []string{`{"jsonrpc":"2.0","id":0,"result":{"outcome":{"outcome":"cancelled"}}}`}; !cmp.Equal(got, want) {
+				t.Errorf("the client wrote %s, want %s", got, want)
+			}
+			if c.Decide("0", agents.Verdict{Effect: agents.EffectAllow}) {
+				t.Error("it waits for an answer")
 			}
 		})
 	}
@@ -100,6 +121,7 @@ func TestOddRequests(t *testing.T) {
 		"no tool call":         {[]string{`{"id":5,"method":"session/request_permission","params":{}}`}, []string{`{"jsonrpc":"2.0","id":5,"error":{"code":-32600,"message":"the request names no tool call"}}`}},
 		"the same id twice":    {[]string{asking("4", once), asking("4", once)}, []string{`{"jsonrpc":"2.0","id":4,"error":{"code":-32600,"message":"a request with this id waits for its answer already"}}`}},
 		"taken back":           {[]string{asking(`"q"`, once), `{"method":"$/cancel_request","params":{"requestId":"q"}}`}, []string{`{"jsonrpc":"2.0","id":"q","error":{"code":-32800,"message":"cancelled"}}`}},
+		"no id":                {[]string{asking("null", once)}, []string{`{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"a request needs an id"}}`}},
 		"no message":           {[]string{`{}`, `[1]`, `nonsense`, `{"half":`}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

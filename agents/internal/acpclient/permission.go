@@ -30,13 +30,13 @@ func (c *Client) onPermission(id string, v *fastjson.Value) []agents.Event {
 	switch {
 	case k == nil:
 		c.refuse(id, invalidRequest, "the request names no tool call")
-		return native.Unknown("session/request_permission", v)
+		return native.Unknown(permissionMethod, v)
 	case c.requests[key] != nil: // two that one answer would be for
 		c.refuse(id, invalidRequest, "a request with this id waits for its answer already")
 		return c.withdraw(key, "a second request with the same id")
 	case !c.recorded && (!c.turn.sent || c.turn.ended || c.turn.cancelled):
 		c.reply(id, outcome("cancelled", ""))
-		return native.Unknown("session/request_permission", v)
+		return native.Unknown(permissionMethod, v)
 	}
 	if !k.asked {
 		c.judged = append(c.judged, k)
@@ -46,10 +46,18 @@ func (c *Client) onPermission(id string, v *fastjson.Value) []agents.Event {
 	c.began = true
 	c.requests[key] = newRequest(id, k, v.GetArray("params", "options"))
 	target, _ := k.target()
-	return one(agents.PermissionRequested{
+	events := one(agents.PermissionRequested{
 		RequestID: key, ToolID: k.id, ToolName: k.tool(), NativeName: k.nativeName(), Target: target,
 		Risk: agents.RiskOf(k.tool(), target, c.dir), Arguments: k.arguments(), Reason: k.reason(),
 	})
+	if c.requests[key].allow == "" && !c.recorded {
+		c.Decide(key, agents.Verdict{Effect: agents.EffectDeny})
+		events = append(events, one(agents.PermissionDecided{
+			RequestID: key, ToolID: k.id, Decision: agents.EffectDeny, By: "default",
+			Message: "the agent offers no way to allow this call alone",
+		})...)
+	}
+	return events
 }
 
 // reason is what a call says of itself beyond its target.
