@@ -193,12 +193,19 @@ func TestRPCSettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.await(t, method(rpc.RunComplete, run.Run))
-	if err := p.Unsubscribe(t.Context(), run.Run); err != nil {
-		t.Error(err)
-	}
 	list, err := p.Runs(t.Context(), rpc.ListParams{})
 	if err != nil || len(list.Runs) != 1 || list.Runs[0].ID != run.Run || list.Runs[0].Status != "succeeded" {
 		t.Errorf("%+v, %v", list, err)
+	}
+	long, err := p.Run(t.Context(), rpc.RunParams{Prompt: "Wait.", Options: simulated("stall=1h")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Unsubscribe(t.Context(), long.Run); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Stop(t.Context(), long.Run); err != nil {
+		t.Error(err)
 	}
 	shown, err := p.Show(t.Context(), run.Run)
 	if err != nil || !strings.Contains(string(shown.Report), `"model":"gpt-x"`) {
