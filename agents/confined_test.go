@@ -9,17 +9,17 @@ func TestUnspoken(t *testing.T) {
 	}{
 		{"/etc/**", Sandboxed},
 		{"/etc/passwd", Sandboxed},
-		{"/work-other/**", Sandboxed},
-		{"/work/secret/**", Detected},
-		{"/work", Detected},
-		{"/wor*/**", Detected}, // matches /work
+		{"/repo-other/**", Sandboxed},
+		{"/repo/secret/**", Detected},
+		{"/repo", Detected},
+		{"/rep*/**", Detected}, // matches /repo
 		{"/**", Detected},
 		{"/docs/a", Detected},
 		{"secret/**", Detected},
 		{"~/.ssh/**", Detected},
 		{"", Detected},
 	} {
-		r := Request{Dir: "/work", AddDirs: []string{"/docs"}, Confined: true}
+		r := Request{Dir: "/repo", AddDirs: []string{"/docs"}, Confined: true}
 		rule := Rule{Effect: "deny", Tool: "write_file", Pattern: tt.rule}
 		if got, _ := r.Unspoken(&rule, "no words"); got != tt.want {
 			t.Errorf("%q: %s, want %s", tt.rule, got, tt.want)

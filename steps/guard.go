@@ -140,7 +140,9 @@ func (g *guard) ruled(r ruling) {
 // false for one that was ruled on; that may have been before the agent told that it begins.
 func (g *guard) unasked(e agents.Event, b agents.ToolCompleted) (ruling, bool) {
 	s, ok := g.open[b.ToolID]
-	if _, ruled := g.permits[b.ToolID]; !ok || ruled && (b.Declined || e.Native == nil) {
+	_, ruled := g.permits[b.ToolID]
+	delete(g.permits, b.ToolID) // the ruling was on this call, and not on another of the same id
+	if !ok || ruled && (b.Declined || e.Native == nil) {
 		return ruling{}, false
 	}
 	delete(g.open, b.ToolID)

@@ -53,14 +53,19 @@ func (t *talk) judge(r agents.PermissionRequested) {
 	}
 	d := t.guard.decide(call)
 	call.Risk = d.Risk
-	if d.Effect != policy.Ask {
-		t.rule(ruling{
-			call: call, request: r.RequestID, tool: r.ToolID, allow: d.Effect == policy.Allow,
-			by: decider(d), rule: d.Rule, message: oneLine(d.Why),
-		})
+	if d.Effect == policy.Ask {
+		t.ask(r, call, d)
 		return
 	}
-	t.ask(r, call, d)
+	t.rule(decided(r, call, d))
+}
+
+// decided is the ruling that the policy comes to by itself.
+func decided(r agents.PermissionRequested, call policy.Call, d policy.Decision) ruling {
+	return ruling{
+		call: call, request: r.RequestID, tool: r.ToolID, allow: d.Effect == policy.Allow,
+		by: decider(d), rule: d.Rule, message: oneLine(d.Why),
+	}
 }
 
 // prejudge answers a request that the agent makes before every call. Where a person is to
@@ -70,11 +75,8 @@ func (t *talk) prejudge(r agents.PermissionRequested, call policy.Call) {
 	d := t.guard.judge(call)
 	switch d.Effect {
 	case policy.Allow, policy.Deny:
-		call.Risk = cmp.Or(d.Risk, call.Risk)
-		t.rule(ruling{
-			call: call, request: r.RequestID, tool: r.ToolID, allow: d.Effect == policy.Allow,
-			by: decider(d), rule: d.Rule, message: oneLine(d.Why),
-		})
+		call.Risk = d.Risk
+		t.rule(decided(r, call, d))
 	case policy.Ask:
 		t.conv.Decide(r.RequestID, agents.Verdict{Effect: agents.EffectAsk, Message: oneLine(d.Why)})
 	case policy.Unruled:
@@ -117,7 +119,6 @@ func denial(r ruling) string {
 
 // ask has a person decide a request. mu is held.
 func (t *talk) ask(r agents.PermissionRequested, call policy.Call, d policy.Decision) {
-	call.Risk = cmp.Or(d.Risk, call.Risk)
 	out := ruling{call: call, request: r.RequestID, tool: r.ToolID, rule: d.Rule, by: byDefault}
 	q := t.a.permission(call, d)
 	q.Permission.ID = t.permissionID(call)

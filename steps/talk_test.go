@@ -226,6 +226,14 @@ func TestTalk(t *testing.T) {
 			audit:  []string{"deny default shell git push ask shell(git push *)"},
 		},
 		{
+			name: "an id that is used again is another call", fallback: "allow", rules: []string{"deny shell(rm *)"},
+			script: []string{
+				"< prompt do s", "> ask a shell git push", "< decision a allow", "> call shell git push", "> called git push",
+				"> call shell git push", "> called git push", "> answer ok", "> over", "< EOF",
+			},
+			audit: []string{"allow default shell git push", "allow default shell git push"},
+		},
+		{
 			name: "it settles a request itself", fallback: "allow",
 			script: []string{"< prompt do s", "> never b shell git push", "> answer ok", "> over", "< EOF"},
 			audit:  []string{"deny default shell git push"},

@@ -120,7 +120,7 @@ func (d *dialog) completed(id string, c call, item *fastjson.Value) []agents.Eve
 	if end.Success {
 		events = append(events, changes(id, item)...)
 	}
-	return append(events, subagents(id, item)...)
+	return append(events, subagents(id, item.GetObject("agents_states"))...)
 }
 
 func result(item *fastjson.Value) []byte {
@@ -170,9 +170,8 @@ func changes(id string, item *fastjson.Value) []agents.Event {
 	return events
 }
 
-// subagents tells how the threads stand that a collab_tool_call is about.
-func subagents(id string, item *fastjson.Value) []agents.Event {
-	states := item.GetObject("agents_states")
+// subagents tells how the threads stand that a call of the collaboration tool is about.
+func subagents(id string, states *fastjson.Object) []agents.Event {
 	if states == nil {
 		return nil
 	}
@@ -186,13 +185,14 @@ func subagents(id string, item *fastjson.Value) []agents.Event {
 	return events
 }
 
+// subagentStatus reads a state in the spelling of exec or of app-server.
 func subagentStatus(s string) string {
 	switch s {
-	case "pending_init":
+	case "pending_init", "pendingInit":
 		return "started"
 	case "completed", "shutdown":
 		return "completed"
-	case "errored", "interrupted", "not_found":
+	case "errored", "interrupted", "not_found", "notFound":
 		return "failed"
 	default:
 		return "progress"

@@ -306,7 +306,7 @@ func (c *Conversation) completed(id string, call call, v *fastjson.Value) []agen
 	if end.Success && call.native == "fileChange" {
 		events = append(events, changed(id, v)...)
 	}
-	return append(events, statesOf(id, v)...)
+	return append(events, subagents(id, v.GetObject("agentsStates"))...)
 }
 
 func resultOf(v *fastjson.Value) []byte {
@@ -328,34 +328,5 @@ func whyFailed(v *fastjson.Value, end agents.ToolCompleted) string {
 		return "exit status " + strconv.Itoa(*end.ExitCode)
 	default:
 		return fmt.Sprintf("codex says %q and no more", native.String(v, "status"))
-	}
-}
-
-// statesOf tells how the agents stand that a collabAgentToolCall is about.
-func statesOf(id string, v *fastjson.Value) []agents.Event {
-	states := v.GetObject("agentsStates")
-	if states == nil {
-		return nil
-	}
-	var events []agents.Event
-	states.Visit(func(thread []byte, state *fastjson.Value) {
-		events = append(events, bodies(agents.Subagent{
-			SubagentID: string(thread), Status: collabStatus(native.String(state, "status")),
-			ParentID: id, Message: native.String(state, "message"),
-		})...)
-	})
-	return events
-}
-
-func collabStatus(s string) string {
-	switch s {
-	case "pendingInit":
-		return "started"
-	case "completed", "shutdown":
-		return "completed"
-	case "errored", "interrupted", "notFound":
-		return "failed"
-	default:
-		return "progress"
 	}
 }

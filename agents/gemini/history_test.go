@@ -90,8 +90,8 @@ func TestSessionFiles(t *testing.T) {
 	if dir := files.Dir(getenv); dir != "/g/.gemini" {
 		t.Errorf("with GEMINI_CLI_HOME the store is %q", dir)
 	}
-	const name = "tmp/work/chats/session-2026-11-21T19-19-11111111.jsonl"
-	if id, marker := files.ID(name), files.Marker(name); id != "11111111" || marker != "tmp/work/.project_root" {
+	const name = "tmp/repo/chats/session-2026-11-21T19-19-11111111.jsonl"
+	if id, marker := files.ID(name), files.Marker(name); id != "11111111" || marker != "tmp/repo/.project_root" {
 		t.Errorf("of %s the id is %q and the marker %q", name, id, marker)
 	}
 }

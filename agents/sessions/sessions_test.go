@@ -59,7 +59,7 @@ func (f tree) store() sessions.Store {
 
 // said is a line of a Claude session.
 func said(id, uuid, role, text string) string {
-	return fmt.Sprintf(`{"type":%q,"uuid":%q,"sessionId":%q,"cwd":"/work","timestamp":"2026-11-21T19:00:00Z","message":{"role":%[1]q,"stop_reason":"end_turn","content":[{"type":"text","text":%[4]q}]}}`,
+	return fmt.Sprintf(`{"type":%q,"uuid":%q,"sessionId":%q,"cwd":"/repo","timestamp":"2026-11-21T19:00:00Z","message":{"role":%[1]q,"stop_reason":"end_turn","content":[{"type":"text","text":%[4]q}]}}`,
 		role, uuid, id, text) + "\n"
 }
 
@@ -179,7 +179,7 @@ func TestRead(t *testing.T) {
 	if end := natives[len(natives)-1]; end.Offset+end.Length != file.Size || end.Length != int64(len(torn)) {
 		t.Errorf("the last line stands at %+v of %d bytes", end, file.Size)
 	}
-	if summary.Messages != 2 || summary.Dir != "/work" || summary.Status != agents.SessionCompleted {
+	if summary.Messages != 2 || summary.Dir != "/repo" || summary.Status != agents.SessionCompleted {
 		t.Errorf("the summary is %+v", summary)
 	}
 }
@@ -196,7 +196,7 @@ func TestSummaryOfLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := agents.SessionSummary{
-		ID: first, Dir: "/work", Title: "Why?", Status: agents.SessionCompleted,
+		ID: first, Dir: "/repo", Title: "Why?", Status: agents.SessionCompleted,
 		Created: time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC), Updated: time.Date(2026, 11, 21, 19, 0, 0, 0, time.UTC),
 	}
 	if diff := cmp.Diff(want, summary); diff != "" {
@@ -226,15 +226,15 @@ func TestHugeLine(t *testing.T) {
 // JSON object.
 func TestGemini(t *testing.T) {
 	f := newTree(t)
-	f.write("tmp/work/.project_root", "/home/dev/work\n")
-	f.write("tmp/work/chats/session-2025-12-03T10-00-11111111.json", "{\n  \"sessionId\": \""+first+"\",\n  \"messages\": [\n"+
+	f.write("tmp/repo/.project_root", "/home/dev/repo\n")
+	f.write("tmp/repo/chats/session-2025-12-03T10-00-11111111.json", "{\n  \"sessionId\": \""+first+"\",\n  \"messages\": [\n"+
 		"    {\"id\": \"1\", \"type\": \"user\", \"content\": \"Why?\"}\n  ]\n}\n")
 	file := list(t, sessions.Store{Agent: "gemini", Dir: f.dir, Keeper: gemini.Adapter{}})[0]
 	summary, err := file.Summary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if summary.ID != first || summary.Dir != "/home/dev/work" || summary.Title != "Why?" || summary.Messages != 1 {
+	if summary.ID != first || summary.Dir != "/home/dev/repo" || summary.Title != "Why?" || summary.Messages != 1 {
 		t.Errorf("the summary is %+v", summary)
 	}
 	if summary.Updated.IsZero() {
