@@ -76,7 +76,7 @@ func TestCrash(t *testing.T) {
 				t.Errorf("the result differs from that of an undisturbed run (-want +got):\n%s", diff)
 			}
 			r.checkSessions(t)
-			r.finish(t, "resume", r.id)
+			sees(t, "01-killed", r.finish(t, "resume", r.id))
 			if left := processesOf(r.id, r.home()); len(left) > 0 {
 				t.Errorf("processes left: %v", left)
 			}
@@ -132,11 +132,14 @@ func (r crashRun) recorded() bool {
 	return err == nil
 }
 
-func (r crashRun) finish(t *testing.T, args ...string) {
+// finish runs flow, which must succeed, and returns what it printed.
+func (r crashRun) finish(t *testing.T, args ...string) string {
 	t.Helper()
-	if out, err := r.command(args...).CombinedOutput(); err != nil {
+	out, err := r.command(args...).CombinedOutput()
+	if err != nil {
 		t.Fatalf("flow %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
+	return string(out)
 }
 
 // result is what must not depend on crashes: the outputs and what each step said.

@@ -35,7 +35,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"json": jsonCommand, "await": awaitCommand, "exits": exitsCommand,
-			"nochild": noChildCommand, "lines": linesCommand,
+			"nochild": noChildCommand, "lines": linesCommand, "sees": seesCommand,
 		},
 		Condition:           scriptCondition,
 		UpdateScripts:       *update,
