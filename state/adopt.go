@@ -2,9 +2,10 @@ package state
 
 import (
 	"errors"
-	"os"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 // adopt makes a run of files that come from elsewhere. fill writes them into a directory;
@@ -22,7 +23,7 @@ func (s *Store) adopt(id string, fill func(dir string) error) error {
 		}
 		err = errors.Join(err, lock.Close())
 	}
-	err = errors.Join(err, os.RemoveAll(temp))
+	err = errors.Join(err, disk.RemoveAll(temp))
 	if errors.Is(err, ErrExists) {
 		return &Error{Path: s.path(runsDir, id), Msg: id, Hint: "choose another state directory with --state-dir", Err: ErrExists}
 	}
@@ -69,7 +70,7 @@ func (s *Store) moveAway(dir, temp string) error {
 		return err
 	}
 	defer unlock()
-	if err := os.Rename(dir, temp); err != nil {
+	if err := disk.Rename(dir, temp); err != nil {
 		return err
 	}
 	return syncAll(s.path(runsDir), s.path(tempDir))

@@ -4,14 +4,15 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"os"
+
+	"flow/state/disk"
 )
 
 // appendFile is a file that only grows by whole lines, one write(2) each. After an
 // error it is poisoned: what is in it stays good, and every later write fails with
 // the same error. Callers must serialise.
 type appendFile struct {
-	f    *os.File
+	f    *disk.File
 	size int64  // where the good lines end
 	err  *Error // why nothing can be written any more
 }
@@ -42,7 +43,7 @@ func (a *appendFile) poison(keep int64, msg string, err error) error {
 }
 
 // cutTail removes an unfinished last line and returns the size that is left.
-func cutTail(f *os.File) (int64, error) {
+func cutTail(f *disk.File) (int64, error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return 0, err

@@ -59,5 +59,5 @@ func (a *auditLog) close() error {
 	if a.log.f == nil {
 		return nil
 	}
-	return errors.Join(fdatasync(a.log.f), a.log.f.Close())
+	return errors.Join(a.log.f.Datasync(), a.log.f.Close())
 }

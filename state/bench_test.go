@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"flow/state/disk"
 )
 
 var fact = json.RawMessage(`{"kind":"succeeded","path":"fix.edit","attempt":1,"result":{"text":"` + strings.Repeat("x", 200) + `"}}`)
@@ -32,9 +34,9 @@ func benchAppend(b *testing.B, callers int) {
 	b.Helper()
 	r := createRun(b, openStore(b), "a")
 	var syncs, next atomic.Int64
-	r.journal.fdatasync = func(f *os.File) error {
+	r.journal.fdatasync = func(f *disk.File) error {
 		syncs.Add(1)
-		return fdatasync(f)
+		return f.Datasync()
 	}
 	b.ResetTimer()
 	var g errgroup.Group

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"flow/state/disk"
 )
 
 const (
@@ -54,7 +55,7 @@ func putBlob(dir string, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if fi, err := os.Lstat(name); err == nil && fi.Mode().IsRegular() && fi.Size() == int64(len(data)) {
+	if fi, err := disk.Lstat(name); err == nil && fi.Mode().IsRegular() && fi.Size() == int64(len(data)) {
 		return ref, nil
 	}
 	err = storeBlob(filepath.Join(dir, blobsDir), name, data)
@@ -74,7 +75,7 @@ func storeBlob(blobs, name string, data []byte) error {
 }
 
 func removeTemp(name string) error {
-	if err := os.Remove(name); !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.Remove(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"flow/state/disk"
 )
 
 // PutBlobFrom is PutBlob for what need not fit into memory. It also returns the number
@@ -60,7 +62,7 @@ func placeBlob(blobs, temp, name string) error {
 			return err
 		}
 	}
-	if err := os.Rename(temp, name); err != nil {
+	if err := disk.Rename(temp, name); err != nil {
 		return err
 	}
 	return syncAll(shard, filepath.Dir(shard), blobs)

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"flow/state/disk"
 )
 
 // CheckRun looks for all that is wrong with the files of a run, and changes nothing. What
@@ -54,7 +56,7 @@ func (c *checker) damage(path string, offset int64, reason string) {
 // tornTail notes what stands behind the last whole line of a file. While a process works on
 // the run that is a line in the making.
 func (c *checker) tornTail(path string, end int64) {
-	fi, err := os.Lstat(path)
+	fi, err := disk.Lstat(path)
 	if err != nil || c.live || fi.Size() <= end {
 		return
 	}
@@ -97,7 +99,7 @@ func (c *checker) lines(name string, needed bool) {
 
 // eachWhole calls fn with every whole line of f and where it begins, and returns where the
 // last one ends.
-func eachWhole(f *os.File, fn func(line []byte, offset int64)) (end int64, err error) {
+func eachWhole(f *disk.File, fn func(line []byte, offset int64)) (end int64, err error) {
 	t := lineTail{f: f}
 	err = t.drain(func(line []byte) error {
 		fn(line, end)

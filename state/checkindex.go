@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 // reindexHint sets right whatever is wrong with the index.
@@ -34,7 +36,7 @@ func (s *Store) Check() ([]Finding, error) {
 func (s *Store) checkNames() ([]Finding, error) {
 	var found []Finding
 	for _, name := range []string{runsDir, tempDir, indexFile} {
-		fi, err := os.Lstat(s.path(name))
+		fi, err := disk.Lstat(s.path(name))
 		if err != nil {
 			continue // Open has made the directories, and the index may be missing
 		}
@@ -42,7 +44,7 @@ func (s *Store) checkNames() ([]Finding, error) {
 			found = append(found, f)
 		}
 	}
-	entries, err := os.ReadDir(s.path(runsDir))
+	entries, err := disk.ReadDir(s.path(runsDir))
 	for _, e := range entries {
 		if e.IsDir() && CheckID(e.Name()) == nil {
 			continue

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"flow/state/disk"
 )
 
 // leftBehind says whether a file or directory of a run stays where it is when the run is
@@ -66,22 +67,22 @@ func syncTree(dir string) error {
 		if err != nil {
 			return err
 		}
-		return syncDir(path) // of a file it is the same call
+		return disk.SyncDir(path) // of a file it is the same call
 	})
 }
 
 // removeAll removes a directory, also when something in it forbids that: agents and build
 // tools leave directories that cannot be written.
 func removeAll(dir string) error {
-	err := os.RemoveAll(dir)
+	err := disk.RemoveAll(dir)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, _ error) error {
 		if d != nil && d.IsDir() {
-			_ = os.Chmod(path, dirMode)
+			_ = disk.Chmod(path, dirMode)
 		}
 		return nil
 	})
-	return os.RemoveAll(dir)
+	return disk.RemoveAll(dir)
 }

@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 // createdData is what the first record of a journal says.
@@ -65,25 +66,25 @@ func (s *Store) createError(id string, err error) error {
 
 // build makes the run's directory aside and moves it to its place. It returns the
 // lock, held.
-func (s *Store) build(h Header, files map[string][]byte) (*os.File, error) {
+func (s *Store) build(h Header, files map[string][]byte) (*disk.File, error) {
 	temp := s.path(tempDir, tempName(h.ID+"."))
 	lock, err := s.reserve(temp, h.ID)
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(temp))
+		return nil, errors.Join(err, disk.RemoveAll(temp))
 	}
 	err = fill(temp, h, files)
 	if err == nil {
 		err = s.publish(temp, h)
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(temp), lock.Close())
+		return nil, errors.Join(err, disk.RemoveAll(temp), lock.Close())
 	}
 	return lock, nil
 }
 
 // reserve makes the temporary directory with its lock held, so that no sweep takes
 // it for one that a crash left.
-func (s *Store) reserve(temp, id string) (*os.File, error) {
+func (s *Store) reserve(temp, id string) (*disk.File, error) {
 	unlock, err := s.lock(unix.LOCK_EX)
 	if err != nil {
 		return nil, err
@@ -125,7 +126,7 @@ func fill(dir string, h Header, files map[string][]byte) error {
 			return err
 		}
 	}
-	return syncDir(dir)
+	return disk.SyncDir(dir)
 }
 
 // firstRecord returns the line with which the journal of a run begins.
@@ -152,10 +153,10 @@ func (s *Store) publish(temp string, h Header) error {
 	if err := s.appendIndex(h.entry()); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, place); err != nil {
+	if err := disk.Rename(temp, place); err != nil {
 		return err
 	}
-	return syncDir(s.path(runsDir))
+	return disk.SyncDir(s.path(runsDir))
 }
 
 func tempName(prefix string) string {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 const (
@@ -24,24 +26,24 @@ const (
 // mkdir makes one directory that only its owner can enter, whatever the umask.
 // One that exists already is left as it is.
 func mkdir(path string) error {
-	err := os.Mkdir(path, dirMode)
+	err := disk.Mkdir(path, dirMode)
 	if err == nil {
-		return os.Chmod(path, dirMode)
+		return disk.Chmod(path, dirMode)
 	}
-	if fi, statErr := os.Lstat(path); statErr == nil && fi.IsDir() {
+	if fi, statErr := disk.Lstat(path); statErr == nil && fi.IsDir() {
 		return nil
 	}
 	return err
 }
 
 // createFile makes a new file that only its owner can read, whatever the umask.
-func createFile(path string) (*os.File, error) {
+func createFile(path string) (*disk.File, error) {
 	return openFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)
 }
 
 // openFile opens a regular file of a run.
-func openFile(path string, flag int) (*os.File, error) {
-	f, err := os.OpenFile(path, flag|safeOpen, fileMode)
+func openFile(path string, flag int) (*disk.File, error) {
+	f, err := disk.OpenFile(path, flag|safeOpen, fileMode)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +53,7 @@ func openFile(path string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-func checkOpened(f *os.File, mayBeNew bool) error {
+func checkOpened(f *disk.File, mayBeNew bool) error {
 	fi, err := f.Stat()
 	if err != nil {
 		return err
@@ -77,7 +79,7 @@ func readFile(path string) ([]byte, error) {
 
 // readOpened returns what is in f from its beginning. What another process
 // appends meanwhile may be missing.
-func readOpened(f *os.File) ([]byte, error) {
+func readOpened(f *disk.File) ([]byte, error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -103,28 +105,14 @@ func writeFile(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // syncAll makes the names in several directories durable.
 func syncAll(paths ...string) error {
 	for _, p := range paths {
-		if err := syncDir(p); err != nil {
+		if err := disk.SyncDir(p); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// fdatasync makes the contents of f durable, with its size but not its times.
-func fdatasync(f *os.File) error {
-	return retryIntr(func() error { return unix.Fdatasync(int(f.Fd())) })
 }
 
 func retryIntr(call func() error) error {
@@ -142,14 +130,14 @@ func ownedByUs(fi fs.FileInfo) bool {
 }
 
 func exists(path string) bool {
-	_, err := os.Lstat(path)
+	_, err := disk.Lstat(path)
 	return err == nil
 }
 
 // withPrefix returns the paths of what is in dir under a name with that prefix. A
 // directory that cannot be read counts as empty: this only serves to clean up.
 func withPrefix(dir, prefix string) []string {
-	entries, _ := os.ReadDir(dir)
+	entries, _ := disk.ReadDir(dir)
 	var paths []string
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), prefix) {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"flow/state/disk"
 )
 
 const followPoll = 50 * time.Millisecond
@@ -49,7 +51,7 @@ func (v *View) Follow(ctx context.Context, fn func(line []byte) error) error {
 }
 
 // lastRecord reads the last whole record of a journal.
-func lastRecord(f *os.File) (Record, error) {
+func lastRecord(f *disk.File) (Record, error) {
 	fi, err := f.Stat()
 	if err != nil {
 		return Record{}, err
@@ -67,7 +69,7 @@ func lastRecord(f *os.File) (Record, error) {
 
 // lineTail reads the whole lines of a file that grows.
 type lineTail struct {
-	f   *os.File
+	f   *disk.File
 	off int64 // of the first byte that was not delivered
 	buf []byte
 }

@@ -10,6 +10,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"flow/state/disk"
 )
 
 // ImportLimits bound what an archive may hold.
@@ -42,7 +44,7 @@ type importer struct {
 	tar    *tar.Reader
 	limits ImportLimits
 	id     string
-	root   *os.Root
+	root   *disk.Root
 }
 
 // begin reads the first entry, which is the directory of the run.
@@ -66,7 +68,7 @@ func (in *importer) refuse(what, why string) error {
 
 // fill writes the files of the archive into dir, and checks them.
 func (in *importer) fill(dir string) (err error) {
-	if in.root, err = os.OpenRoot(dir); err != nil {
+	if in.root, err = disk.OpenRoot(dir); err != nil {
 		return err
 	}
 	defer in.root.Close()

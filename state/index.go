@@ -135,7 +135,7 @@ func (s *Store) appendIndex(e entry) error {
 		_, err = f.Write(append(line, '\n'))
 	}
 	if err == nil {
-		err = fdatasync(f)
+		err = f.Datasync()
 	}
 	return errors.Join(err, f.Close())
 }

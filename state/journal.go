@@ -4,20 +4,21 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"runtime"
 	"sync"
 	"time"
+
+	"flow/state/disk"
 )
 
 // journal appends records to the journal of a run, and events to its event log.
 // Its methods may be called concurrently.
 //
 // Records are written at once and in order. Making them durable is the work of one
-// goroutine: those who wait for it form a group that shares one fdatasync(2), and
+// goroutine: those who wait for it form a group that shares one 2.Datasync(), and
 // while that runs the next group gathers on the channel.
 type journal struct {
-	fdatasync func(*os.File) error
+	fdatasync func(*disk.File) error
 	waiters   chan chan error
 	served    chan struct{} // closed when the goroutine has ended
 
@@ -41,7 +42,7 @@ type eventLog struct {
 // be durable. The caller must call close.
 func newJournal(log, events appendFile, seq int64) *journal {
 	j := &journal{
-		fdatasync: fdatasync,
+		fdatasync: (*disk.File).Datasync,
 		waiters:   make(chan chan error),
 		served:    make(chan struct{}),
 		log:       log,
@@ -168,7 +169,7 @@ func (e *eventLog) write(p []byte) error {
 	return e.log.write(p)
 }
 
-func (e *eventLog) sync(fdatasync func(*os.File) error) error {
+func (e *eventLog) sync(fdatasync func(*disk.File) error) error {
 	if !e.takeDirty() {
 		return nil
 	}

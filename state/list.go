@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"flow/state/disk"
 )
 
 // errIndex means that the index must be rebuilt.
@@ -58,7 +60,7 @@ func (s *Store) IDs() ([]string, error) {
 
 // names returns the ids of all runs, sorted, from the directory.
 func (s *Store) names() ([]string, error) {
-	entries, err := os.ReadDir(s.path(runsDir))
+	entries, err := disk.ReadDir(s.path(runsDir))
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 const (
@@ -67,7 +69,7 @@ func procStat(pid int) (start uint64, state string, err error) {
 
 // lockRun takes the exclusive lock of the run in dir. A live owner makes it fail at
 // once; one that has ended, or has not yet written who it is, makes it wait.
-func lockRun(ctx context.Context, dir, id string) (*os.File, error) {
+func lockRun(ctx context.Context, dir, id string) (*disk.File, error) {
 	f, err := openFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
@@ -81,7 +83,7 @@ func lockRun(ctx context.Context, dir, id string) (*os.File, error) {
 	return f, nil
 }
 
-func acquire(ctx context.Context, f *os.File, id string) error {
+func acquire(ctx context.Context, f *disk.File, id string) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, lockWait, errOrphans)
 	defer cancel()
 	tick := time.NewTicker(lockPoll)
@@ -113,7 +115,7 @@ func waited(ctx context.Context, held *LockedError) error {
 // lockedError says who holds the lock of f. PID is 0 when the text is not there
 // (yet): the holder has just taken it, is about to release it, or only asks
 // whether it is free.
-func lockedError(f *os.File, id string) *LockedError {
+func lockedError(f *disk.File, id string) *LockedError {
 	text, _ := readOpened(f) // no text says as little as one that cannot be read
 	line, _, _ := bytes.Cut(text, []byte("\n"))
 	var o owner
@@ -123,7 +125,7 @@ func lockedError(f *os.File, id string) *LockedError {
 	return &LockedError{ID: id, PID: o.PID, Host: o.Host, Since: o.Since, Dead: !o.alive()}
 }
 
-func writeOwner(f *os.File) error {
+func writeOwner(f *disk.File) error {
 	o, err := thisProcess()
 	if err != nil {
 		return err
@@ -140,7 +142,7 @@ func writeOwner(f *os.File) error {
 
 // unlockRun takes the text away and closes the file. The lock itself stays until
 // those who inherited the file have closed it too.
-func unlockRun(f *os.File) error {
+func unlockRun(f *disk.File) error {
 	return errors.Join(f.Truncate(0), f.Close())
 }
 
@@ -154,6 +156,6 @@ func lockHeld(dir string) bool {
 	return errors.Is(flock(f, unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-func flock(f *os.File, how int) error {
-	return retryIntr(func() error { return unix.Flock(int(f.Fd()), how) })
+func flock(f *disk.File, how int) error {
+	return retryIntr(func() error { return unix.Flock(int(f.OS().Fd()), how) })
 }

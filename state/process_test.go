@@ -20,6 +20,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 // The test binary plays other processes of flow: helperVar names the part, and the
@@ -306,7 +308,7 @@ func TestGivesUpOnOrphans(t *testing.T) {
 	s := openStore(t)
 	closeRun(t, createRun(t, s, "a"))
 	name := filepath.Join(s.path(runsDir, "a"), lockFile)
-	f, err := os.OpenFile(name, os.O_RDWR, 0)
+	f, err := disk.OpenFile(name, os.O_RDWR, 0)
 	must(t, err)
 	defer f.Close()
 	must(t, flock(f, unix.LOCK_EX))

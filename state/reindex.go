@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 // Reindex writes the index anew from the runs themselves. Runs that cannot be read
@@ -50,12 +52,12 @@ func (s *Store) replaceIndex(data []byte) error {
 	temp := s.path(tempDir, tempName("index-"))
 	err := writeFile(temp, data)
 	if err == nil {
-		err = os.Rename(temp, s.path(indexFile))
+		err = disk.Rename(temp, s.path(indexFile))
 	}
 	if err != nil {
 		return errors.Join(err, removeTemp(temp))
 	}
-	return syncDir(s.dir)
+	return disk.SyncDir(s.dir)
 }
 
 // entries returns what the index should say about a run.
@@ -85,7 +87,7 @@ func unreadable(dir, id string, err error) entry {
 	if errors.Is(err, ErrNewer) {
 		e.Status = StatusNewer
 	}
-	if fi, err := os.Stat(dir); err == nil {
+	if fi, err := disk.Stat(dir); err == nil {
 		e.Time = fi.ModTime().UTC().Truncate(time.Second)
 	}
 	return e

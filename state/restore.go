@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"flow/state/disk"
 )
 
 // lostDir is where a repaired run has what it does not go by. A run that has it was repaired.
@@ -109,7 +111,7 @@ func (r *restorer) lines(name string, keep func(line []byte) bool) error {
 }
 
 // loseLines tells of lines that were not whole, and of what stands behind the last one.
-func (r *restorer) loseLines(src *os.File, end int64, bad int, readErr error) {
+func (r *restorer) loseLines(src *disk.File, end int64, bad int, readErr error) {
 	if bad > 0 {
 		r.lose(src.Name(), fmt.Sprintf("%d lines that are no JSON objects", bad))
 	}
@@ -187,5 +189,5 @@ func (r *restorer) blob(to, ref string) error {
 		return bad
 	}
 	r.lose(known.Path, "the contents do not match the name")
-	return os.Remove(to)
+	return disk.Remove(to)
 }

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"flow/state/disk"
 )
 
 // A Run is a run that this process alone may write. Its methods may be called
@@ -20,7 +22,7 @@ import (
 type Run struct {
 	View
 	store    *Store
-	lock     *os.File
+	lock     *disk.File
 	journal  *journal
 	audit    auditLog
 	finished atomic.Bool // the last record is that of Finish
@@ -55,13 +57,13 @@ func (s *Store) OpenRun(ctx context.Context, id string) (*Run, error) {
 		return nil, errors.Join(err, unlockRun(lock))
 	}
 	for _, name := range withPrefix(filepath.Join(dir, blobsDir), blobTemp) {
-		_ = os.Remove(name) // left by a crash; harmless, and it will be tried again
+		_ = disk.Remove(name) // left by a crash; harmless, and it will be tried again
 	}
 	return s.start(v, lock)
 }
 
 // start opens the files of a run whose lock is held.
-func (s *Store) start(v *View, lock *os.File) (*Run, error) {
+func (s *Store) start(v *View, lock *disk.File) (*Run, error) {
 	log, events, err := openLogs(v)
 	if err != nil {
 		return nil, errors.Join(wrap(v.dir, "cannot open the run", err), unlockRun(lock))
@@ -99,12 +101,12 @@ func cutLogs(log, events *appendFile) (err error) {
 	if err != nil {
 		return err
 	}
-	return fdatasync(log.f)
+	return log.f.Datasync()
 }
 
 // LockFile returns the file whose lock makes the run ours. A child that inherits it
 // keeps the run locked until it ends, even if this process dies.
-func (r *Run) LockFile() *os.File { return r.lock }
+func (r *Run) LockFile() *os.File { return r.lock.OS() }
 
 var recordType = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]{0,63}$`)
 

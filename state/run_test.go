@@ -20,6 +20,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 func TestCreateAndReadBack(t *testing.T) {
@@ -212,7 +214,7 @@ func TestGroupCommit(t *testing.T) {
 		r, err := s.Create(Header{ID: "a"}, nil)
 		must(t, err)
 		release, syncs := make(chan bool), 0
-		r.journal.fdatasync = func(*os.File) error {
+		r.journal.fdatasync = func(*disk.File) error {
 			syncs++
 			<-release
 			return nil
@@ -239,7 +241,7 @@ func TestAppendStopsWaitingWithItsContext(t *testing.T) {
 		r, err := s.Create(Header{ID: "a"}, nil)
 		must(t, err)
 		release := make(chan bool)
-		r.journal.fdatasync = func(*os.File) error { <-release; return nil }
+		r.journal.fdatasync = func(*disk.File) error { <-release; return nil }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		var g errgroup.Group
@@ -263,7 +265,7 @@ func TestFailedSyncPoisonsTheJournal(t *testing.T) {
 	appendFacts(t, r, 2, true)
 	good := len(mustRead(t, filepath.Join(r.Dir(), journalFile)))
 	fails := true
-	r.journal.fdatasync = func(*os.File) error {
+	r.journal.fdatasync = func(*disk.File) error {
 		if fails {
 			return syscall.EIO
 		}
@@ -295,7 +297,7 @@ func TestFailedSyncPoisonsTheJournal(t *testing.T) {
 func TestFailedEventSyncIsNoAcknowledgement(t *testing.T) {
 	r := createRun(t, openStore(t), "a")
 	must(t, r.AppendEvents([]byte("{}\n")))
-	r.journal.fdatasync = func(f *os.File) error {
+	r.journal.fdatasync = func(f *disk.File) error {
 		if f == r.journal.events.log.f {
 			return syscall.EIO
 		}
@@ -307,7 +309,7 @@ func TestFailedEventSyncIsNoAcknowledgement(t *testing.T) {
 }
 
 func TestAppendFileOnAFullDevice(t *testing.T) {
-	f, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	f, err := disk.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Skip(err)
 	}

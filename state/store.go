@@ -11,11 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 // Format is the version of the files that this package writes.
@@ -70,7 +71,7 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) RunDir(id string) string { return s.path(runsDir, id) }
 
 func (s *Store) prepare() error {
-	err := os.MkdirAll(filepath.Dir(s.dir), dirMode)
+	err := disk.MkdirAll(filepath.Dir(s.dir), dirMode)
 	if err == nil {
 		err = checkDir(s.dir)
 	}
@@ -84,7 +85,7 @@ func (s *Store) prepare() error {
 
 // checkDir refuses a state directory that others control.
 func checkDir(dir string) error {
-	fi, err := os.Lstat(dir)
+	fi, err := disk.Lstat(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
@@ -118,7 +119,7 @@ func (s *Store) sweep() {
 	defer unlock()
 	for _, name := range withPrefix(s.path(tempDir), "") {
 		if !lockHeld(name) {
-			_ = os.RemoveAll(name)
+			_ = disk.RemoveAll(name)
 		}
 	}
 }
@@ -126,7 +127,7 @@ func (s *Store) sweep() {
 // lock takes the lock of the state directory, which guards the index, the names of
 // runs, and the directory for temporary files. It is held for moments only.
 func (s *Store) lock(how int) (unlock func(), err error) {
-	d, err := os.Open(s.dir)
+	d, err := disk.Open(s.dir)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"path"
 	"path/filepath"
 	"time"
+
+	"flow/state/disk"
 )
 
 // The names in a run's directory. docs/state.md specifies them.
@@ -143,7 +145,7 @@ func (v *View) Records() []Record { return v.records }
 // File returns a file of the run by its path in the run's directory, with slashes.
 // The path cannot leave that directory, not by a symbolic link either.
 func (v *View) File(name string) ([]byte, error) {
-	root, err := os.OpenRoot(v.dir)
+	root, err := disk.OpenRoot(v.dir)
 	if err != nil {
 		return nil, err
 	}

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"flow/state/disk"
 )
 
 // answersDir is where answers are left, in the run's directory: NAME.json by `flow
@@ -40,14 +41,14 @@ func PutAnswer(run runDir, key string, a Answer) error {
 		return err
 	}
 	name := answerFile(run, key, "json")
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+	if err := disk.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(name), ".new-*") // with mode 0600
+	temp, err := disk.CreateTemp(filepath.Dir(name), ".new-*") // with mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name())
+	defer func() { _ = disk.Remove(temp.Name()) }()
 	_, err = temp.Write(data)
 	if err == nil {
 		err = temp.Sync()
@@ -56,32 +57,24 @@ func PutAnswer(run runDir, key string, a Answer) error {
 		return err
 	}
 	// A link, and not a rename, which would replace an answer that is there.
-	if err := os.Link(temp.Name(), name); err != nil {
+	if err := disk.Link(temp.Name(), name); err != nil {
 		if errors.Is(err, fs.ErrExist) {
 			return ErrAnswered
 		}
 		return err
 	}
-	return syncDir(filepath.Dir(name))
+	return disk.SyncDir(filepath.Dir(name))
 }
 
 // Answered reports whether an answer to the question of that key is there that has not
 // been taken.
 func Answered(run runDir, key string) bool {
-	_, err := os.Lstat(answerFile(run, key, "json"))
+	_, err := disk.Lstat(answerFile(run, key, "json"))
 	return err == nil
 }
 
 func answerFile(run runDir, path, ext string) string {
 	return filepath.Join(run.Dir(), answersDir, filepath.Base(run.AttemptPath(path, ext)))
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 // answers finds the answers that are left for questions. While questions wait, one
@@ -153,7 +146,7 @@ func (w *answers) poll(stop <-chan struct{}) {
 // look tells those who wait for an answer that is there.
 func (w *answers) look() {
 	dir := filepath.Join(w.run.Dir(), answersDir)
-	entries, err := os.ReadDir(dir)
+	entries, err := disk.ReadDir(dir)
 	if err != nil { // nobody has answered anything yet
 		return
 	}
@@ -178,12 +171,12 @@ func (w *answers) found(q Question, lost []int) (Answer, bool) {
 		}
 	}
 	name := answerFile(w.run, q.Key(), taken(q.Attempt))
-	err := os.Rename(answerFile(w.run, q.Key(), "json"), name)
+	err := disk.Rename(answerFile(w.run, q.Key(), "json"), name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Answer{}, false
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(name))
+		err = disk.SyncDir(filepath.Dir(name))
 	}
 	a, readErr := readAnswer(name)
 	if err = errors.Join(err, readErr); err != nil {
@@ -198,7 +191,7 @@ func (w *answers) found(q Question, lost []int) (Answer, bool) {
 func taken(attempt int) string { return fmt.Sprintf("taken-%d.json", attempt) }
 
 func readAnswer(name string) (a Answer, err error) {
-	data, err := os.ReadFile(name)
+	data, err := disk.ReadFile(name)
 	if err == nil {
 		err = json.Unmarshal(data, &a)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"flow/agents"
 	"flow/pipeline"
+	"flow/state/disk"
 )
 
 // The caps on what one step may keep.
@@ -63,7 +64,7 @@ func (a *attempt) keepArtifacts() (*agents.Problem, error) {
 	if len(a.step.Artifacts) == 0 || a.result.Cached {
 		return nil, nil
 	}
-	root, err := os.OpenRoot(a.dir)
+	root, err := disk.OpenRoot(a.dir)
 	if err != nil {
 		return configProblem(err), nil
 	}
@@ -125,7 +126,7 @@ func (t tooMuch) Error() string { return string(t) }
 // where a path names them, and then not out of the directory; a glob or a walk through a
 // directory passes them by.
 type harvest struct {
-	root    *os.Root
+	root    *disk.Root
 	store   Store
 	found   map[string]Artifact
 	bytes   int64

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"flow/agents"
 	"flow/pipeline/dag"
+	"flow/state/disk"
 )
 
 // A Conversation is the native session of a step that has run, and how its latest
@@ -46,7 +46,7 @@ var attemptAndTurn = regexp.MustCompile(`^(\d+)\.(\d+)\.json$`)
 
 // latestLaunch reads how the latest process of a step was started.
 func latestLaunch(dir, path string) (l Launch, err error) {
-	entries, err := os.ReadDir(filepath.Join(dir, "attempts"))
+	entries, err := disk.ReadDir(filepath.Join(dir, "attempts"))
 	if err != nil {
 		return l, err
 	}
@@ -66,7 +66,7 @@ func latestLaunch(dir, path string) (l Launch, err error) {
 	if name == "" {
 		return l, fmt.Errorf("step %s: the run has no record of a process of its agent", path)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "attempts", name))
+	data, err := disk.ReadFile(filepath.Join(dir, "attempts", name))
 	if err != nil {
 		return l, err
 	}
@@ -83,7 +83,7 @@ func (c *Conversation) Attach(adapter agents.Adapter) (argv []string, cmd agents
 	if !ok {
 		return nil, cmd, fmt.Errorf("agent %s cannot go on in a session at a terminal\nhint: flow chat asks it something", c.Agent)
 	}
-	if _, err := os.Stat(c.Launch.Request.Dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := disk.Stat(c.Launch.Request.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, cmd, fmt.Errorf("the directory of step %s is gone: %s\nhint: flow chat and flow attach need the step's workspace", c.Path, c.Launch.Request.Dir)
 	}
 	r := c.Launch.Request

@@ -6,12 +6,12 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"flow/pipeline"
 	"flow/pipeline/dag"
+	"flow/state/disk"
 	"flow/steps/workspace"
 )
 
@@ -151,10 +151,10 @@ func (a *attempt) snapshot(ctx context.Context) (*workspace.Repo, string, error)
 func underGit(dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
 		git := filepath.Join(dir, ".git") // of a worktree it is a file
-		if info, err := os.Stat(git); err == nil && !info.IsDir() {
+		if info, err := disk.Stat(git); err == nil && !info.IsDir() {
 			return true
 		}
-		if _, err := os.Stat(filepath.Join(git, "HEAD")); err == nil {
+		if _, err := disk.Stat(filepath.Join(git, "HEAD")); err == nil {
 			return true
 		}
 		if dir == filepath.Dir(dir) {

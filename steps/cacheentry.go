@@ -9,9 +9,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
+
+	"flow/state/disk"
 )
 
 // A cacheEntry is a result in the cache: a directory with this as result.json, `patch` with
@@ -41,7 +42,7 @@ const (
 // wrong with one that cannot be used.
 func (a *attempt) find(look *lookup) (*cacheEntry, error) {
 	dir := a.x.entryDir(look.key)
-	data, err := os.ReadFile(filepath.Join(dir, entryFile))
+	data, err := disk.ReadFile(filepath.Join(dir, entryFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil //nolint:nilnil // not found is no mistake
 	}
@@ -89,7 +90,7 @@ func sameSum(file, want string) error {
 }
 
 func sumOf(file string) (string, error) {
-	f, err := os.Open(file)
+	f, err := disk.Open(file)
 	if err != nil {
 		return "", err
 	}
@@ -115,7 +116,7 @@ func (a *attempt) apply(ctx context.Context, look *lookup, e cacheEntry) (err er
 		return err
 	}
 	for _, artifact := range e.Artifacts {
-		f, err := os.Open(filepath.Join(dir, blobSum(artifact.Blob)))
+		f, err := disk.Open(filepath.Join(dir, blobSum(artifact.Blob)))
 		if err != nil {
 			return err
 		}
@@ -139,21 +140,21 @@ func (a *attempt) apply(ctx context.Context, look *lookup, e cacheEntry) (err er
 
 // keepInCache makes the attempt's result an entry: it is there as a whole or not at all.
 func (a *attempt) keepInCache(ctx context.Context) error {
-	if err := os.MkdirAll(a.x.CacheDir, 0o700); err != nil {
+	if err := disk.MkdirAll(a.x.CacheDir, 0o700); err != nil {
 		return err
 	}
-	temp, err := os.MkdirTemp(a.x.CacheDir, ".new-")
+	temp, err := disk.MkdirTemp(a.x.CacheDir, ".new-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(temp)
+	defer func() { _ = disk.RemoveAll(temp) }()
 	e, err := a.entry(ctx, temp)
 	if err != nil {
 		return err
 	}
 	data, err := json.MarshalIndent(e, "", "  ")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(temp, entryFile), data, 0o600)
+		err = disk.WriteFile(filepath.Join(temp, entryFile), data, 0o600)
 	}
 	if err != nil {
 		return err
@@ -161,10 +162,10 @@ func (a *attempt) keepInCache(ctx context.Context) error {
 	// An older entry makes room. Whoever reads it at this moment finds it incomplete, and
 	// that there is none.
 	dir := a.x.entryDir(a.lookup.key)
-	if err := os.RemoveAll(dir); err != nil {
+	if err := disk.RemoveAll(dir); err != nil {
 		return err
 	}
-	return os.Rename(temp, dir)
+	return disk.Rename(temp, dir)
 }
 
 // entry collects the attempt's result in dir.
@@ -191,7 +192,7 @@ func (a *attempt) entry(ctx context.Context, dir string) (e cacheEntry, err erro
 		if err != nil {
 			return e, err
 		}
-		if err := os.WriteFile(filepath.Join(dir, blobSum(artifact.Blob)), data, 0o600); err != nil {
+		if err := disk.WriteFile(filepath.Join(dir, blobSum(artifact.Blob)), data, 0o600); err != nil {
 			return e, err
 		}
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"flow/pipeline/dag"
 	"flow/state"
+	"flow/state/disk"
 	"flow/steps/workspace"
 )
 
@@ -67,7 +67,7 @@ func carryAttempt(f dag.Fact, to, from runDir) error {
 		found := false
 		for _, ext := range []string{"stdout", "stderr", "prompt", "script", launchExt} {
 			name := from.AttemptPath(label(f.Path, f.Attempt, turn), ext)
-			err := os.Link(filepath.Join(from.Dir(), name), filepath.Join(to.Dir(), name))
+			err := disk.Link(filepath.Join(from.Dir(), name), filepath.Join(to.Dir(), name))
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				continue

@@ -8,6 +8,7 @@ import (
 
 	"flow/agents"
 	"flow/agents/proc"
+	"flow/state/disk"
 )
 
 // A confiner is a Launcher that can put processes into sandboxes; *proc.Supervisor is one.
@@ -59,7 +60,7 @@ func simulatedWritable(spec proc.Spec) []string {
 	if !filepath.IsAbs(log) {
 		log = filepath.Join(spec.Dir, log)
 	}
-	if f, err := os.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
+	if f, err := disk.OpenFile(log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600); err == nil {
 		_ = f.Close() // the agent says what is wrong with it
 	}
 	return []string{"${FLOW_SIMULATE_HOME:-}/", log}
@@ -98,11 +99,11 @@ func (a *attempt) confineScript(spec *proc.Spec) error {
 func (a *attempt) confine(spec *proc.Spec, write []string, network bool) error {
 	mode, o := a.frame.plan.SandboxOf(a.step)
 	temp := a.x.temporary(spec.Label)
-	if err := os.MkdirAll(temp, 0o700); err != nil {
+	if err := disk.MkdirAll(temp, 0o700); err != nil {
 		return err
 	}
 	cache := a.x.caches()
-	if err := os.MkdirAll(cache, 0o700); err != nil {
+	if err := disk.MkdirAll(cache, 0o700); err != nil {
 		return err
 	}
 	write = append([]string{temp, cache}, write...)
@@ -119,7 +120,7 @@ func (x *Executor) caches() string { return filepath.Join(x.Store.Dir(), "cache"
 
 // ClearCaches removes the caches of confined processes. It must come when nothing of the
 // run is executed any more.
-func (x *Executor) ClearCaches() error { return os.RemoveAll(x.caches()) }
+func (x *Executor) ClearCaches() error { return disk.RemoveAll(x.caches()) }
 
 // temporary is where the process of a label has its temporary files, if it is confined.
 func (x *Executor) temporary(label string) string {
@@ -136,10 +137,10 @@ func (a *attempt) heldTo(res proc.Result, session string) {
 // clearTemporary removes what a confined process left of temporary files.
 func (x *Executor) clearTemporary(label string) {
 	temp := x.temporary(label)
-	if err := os.RemoveAll(temp); err != nil {
+	if err := disk.RemoveAll(temp); err != nil {
 		x.Logger.Warn("temporary files are left over", "error", err)
 	}
-	_ = os.Remove(filepath.Dir(temp)) // of a script there is nothing else in it
+	_ = disk.Remove(filepath.Dir(temp)) // of a script there is nothing else in it
 }
 
 // expand puts values of env at the beginning of paths, as Command.Writable has them. What
@@ -152,9 +153,9 @@ func expand(paths, env []string) []string {
 			continue
 		}
 		if strings.HasSuffix(path, "/") {
-			_ = os.MkdirAll(path, 0o700)
+			_ = disk.MkdirAll(path, 0o700)
 		}
-		if _, err := os.Stat(path); err == nil {
+		if _, err := disk.Stat(path); err == nil {
 			all = append(all, filepath.Clean(path))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"flow/pipeline"
 	"flow/pipeline/dag"
+	"flow/state/disk"
 )
 
 // runData is what all templates of a frame see, in every step and outside of steps.
@@ -99,7 +100,7 @@ func (x *Executor) stepsData(inputs map[string]dag.Input) (map[string]any, error
 // projectFile is the template function `file` for a name that is computed: a text of the
 // project, read when the template is rendered. One with a literal name is in its plan.
 func (x *Executor) projectFile(path string) (string, error) {
-	root, err := os.OpenRoot(x.Workspace)
+	root, err := disk.OpenRoot(x.Workspace)
 	if err != nil {
 		return "", err
 	}

@@ -5,18 +5,18 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"strings"
 	"unicode/utf8"
 
 	"flow/agents/proc"
+	"flow/state/disk"
 )
 
 // eachLine calls fn with the lines of a file, as proc delivers them: the newline is
 // left out, a last line without one counts, and of a line over limit bytes only the
 // beginning is given. It holds one line in memory. An absent file has no lines.
 func eachLine(path string, limit int, fn func(proc.Line)) error {
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -57,7 +57,7 @@ func eachLine(path string, limit int, fn func(proc.Line)) error {
 // readHead reads at most limit bytes of a file and says whether there were more. An
 // absent file is empty.
 func readHead(path string, limit int64) (text string, more bool, err error) {
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}
@@ -75,7 +75,7 @@ func readHead(path string, limit int64) (text string, more bool, err error) {
 // readTail reads the last limit bytes of a file as valid UTF-8. An absent file is
 // empty.
 func readTail(path string, limit int64) (string, error) {
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}

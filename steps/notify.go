@@ -16,6 +16,7 @@ import (
 	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/state"
+	"flow/state/disk"
 )
 
 // notifyTime is how long a script that tells of something may take.
@@ -198,7 +199,7 @@ func (a *attempt) notify(ctx context.Context, run pipeline.Text, variables []str
 
 // reserveFile makes an empty file, so that its name is taken.
 func reserveFile(name string) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := disk.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

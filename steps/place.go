@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"flow/agents"
 	"flow/pipeline"
+	"flow/state/disk"
 )
 
 // A location is where an attempt works.
@@ -53,7 +53,7 @@ func (a *attempt) workingDirectory() error {
 // checkWorkspace fails if the workspace was removed. An agent would take that for
 // its own program not being there.
 func checkWorkspace(dir string) error {
-	_, err := os.Stat(dir)
+	_, err := disk.Stat(dir)
 	if err == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func insideWorkspace(workspace, cwd string) (string, error) {
 		return "", fmt.Errorf("cwd %q: %w", cwd, err)
 	}
 	rel, err := filepath.Rel(top, dir)
-	info, statErr := os.Stat(dir)
+	info, statErr := disk.Stat(dir)
 	switch {
 	case err != nil || !filepath.IsLocal(rel):
 		return "", fmt.Errorf("cwd %q leads outside the workspace", cwd)

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 
 	"flow/agents"
+	"flow/state/disk"
 )
 
 // prepare does what an agent's command wants done to the files that the agent keeps in
@@ -37,7 +37,7 @@ func prepare(home string, p *agents.Preparation) error {
 		}
 	}
 	for path := range gone {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("the agent's files cannot be removed: %w", err)
 		}
 	}
@@ -46,7 +46,7 @@ func prepare(home string, p *agents.Preparation) error {
 
 // readAll reads the files of home that match a pattern.
 func readAll(home, pattern string) ([]agents.File, error) {
-	root, err := os.OpenRoot(home)
+	root, err := disk.OpenRoot(home)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

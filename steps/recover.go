@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"flow/agents"
 	"flow/agents/proc"
 	"flow/pipeline/dag"
+	"flow/state/disk"
 )
 
 const (
@@ -92,7 +92,7 @@ func (a *attempt) counted(p purpose) {
 // not: the record is written before the output, and one that a crash cut short was
 // not followed by a start.
 func (x *Executor) readLaunch(name string) (l Launch, ok bool, err error) {
-	data, err := os.ReadFile(x.file(name, launchExt))
+	data, err := disk.ReadFile(x.file(name, launchExt))
 	if errors.Is(err, fs.ErrNotExist) || !x.ran(name) {
 		return l, false, nil
 	}
@@ -197,7 +197,7 @@ func (a *attempt) lastScript() string {
 
 // ran reports whether a process of this name was started: its output is there.
 func (x *Executor) ran(name string) bool {
-	_, err := os.Lstat(x.file(name, "stdout"))
+	_, err := disk.Lstat(x.file(name, "stdout"))
 	return err == nil
 }
 

@@ -3,7 +3,6 @@ package steps
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"flow/agents/proc"
 	"flow/pipeline"
 	"flow/pipeline/dag"
+	"flow/state/disk"
 )
 
 const (
@@ -71,7 +71,7 @@ func (a *attempt) command(s pipeline.Script) (path string, args []string, err er
 	}
 	b.WriteString(s.Body)
 	file := a.path("script")
-	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+	if err := disk.WriteFile(file, []byte(b.String()), 0o600); err != nil {
 		return "", nil, err
 	}
 	return shell[0], append(shell[1:], file), nil

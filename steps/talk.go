@@ -11,6 +11,7 @@ import (
 
 	"flow/agents"
 	"flow/agents/proc"
+	"flow/state/disk"
 )
 
 const (
@@ -54,7 +55,7 @@ type talk struct {
 // newTalk begins the conversation of a process that spec describes. The process is to be
 // run under the context that is returned: it ends later than ctx, once the agent was asked.
 func (a *attempt) newTalk(ctx context.Context, c agents.Conversation, spec *proc.Spec) (*talk, context.Context, error) {
-	record, err := os.OpenFile(a.path("stdin"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	record, err := disk.OpenFile(a.path("stdin"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,6 +12,7 @@ import (
 
 	"flow/agents"
 	"flow/agents/proc"
+	"flow/state/disk"
 )
 
 // A Launch is what is kept of how a process of an agent was started, beside its
@@ -191,7 +191,7 @@ func (a *attempt) launch(spec *proc.Spec, cmd agents.Command, req agents.Request
 	l := Launch{Use: profile.Use, Path: spec.Path, Args: spec.Args, Request: req}
 	for _, name := range cmd.Leaves {
 		dir := filepath.Join(spec.Dir, name)
-		if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		if _, err := disk.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 			l.Leaves = append(l.Leaves, dir)
 		}
 	}
@@ -199,10 +199,10 @@ func (a *attempt) launch(spec *proc.Spec, cmd agents.Command, req agents.Request
 }
 
 // sweep removes what a killed agent left in the workspace. Directories that are not
-// empty stay: os.Remove refuses them.
+// empty stay: Remove refuses them.
 func (l Launch) sweep() {
 	for _, dir := range l.Leaves {
-		_ = os.Remove(dir)
+		_ = disk.Remove(dir)
 	}
 }
 
@@ -229,7 +229,7 @@ func inWorkspace(workspace, name string) string {
 // write puts the turn's files in place: prompt, launch record, and what the agent
 // reads (settings, schemas).
 func (a *attempt) write(spec proc.Spec, cmd agents.Command, launch Launch) error {
-	if err := os.MkdirAll(launch.Request.Scratch, 0o700); err != nil {
+	if err := disk.MkdirAll(launch.Request.Scratch, 0o700); err != nil {
 		return err
 	}
 	record, err := json.Marshal(launch)
@@ -249,19 +249,19 @@ func (a *attempt) write(spec proc.Spec, cmd agents.Command, launch Launch) error
 // need not survive a power failure: the next attempt writes its own.
 func putFile(f agents.File) error {
 	dir := filepath.Dir(f.Path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(dir, ".new-*") // with mode 0600
+	temp, err := disk.CreateTemp(dir, ".new-*") // with mode 0600
 	if err != nil {
 		return err
 	}
 	_, err = temp.Write(f.Data)
 	if err = errors.Join(err, temp.Close()); err == nil {
-		err = os.Rename(temp.Name(), f.Path)
+		err = disk.Rename(temp.Name(), f.Path)
 	}
 	if err != nil {
-		return errors.Join(err, os.Remove(temp.Name()))
+		return errors.Join(err, disk.Remove(temp.Name()))
 	}
 	return nil
 }

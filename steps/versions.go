@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"sync"
 
 	"flow/agents/proc"
+	"flow/state/disk"
 )
 
 // versions asks agents for their versions, each once.
@@ -27,7 +27,7 @@ func (v *versions) of(ctx context.Context, a *attempt) (string, error) {
 		return known, nil
 	}
 	file := a.x.file("version-"+profile.Name, "stdout")
-	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
 	res, err := a.x.Launcher.Run(ctx, proc.Spec{

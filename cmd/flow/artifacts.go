@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"flow/state"
+	"flow/state/disk"
 	"flow/steps"
 )
 
@@ -108,10 +109,10 @@ func artifactTable(w io.Writer, all []stepArtifact) error {
 
 // extract writes artifacts into a directory, which is made if it is not there.
 func (a *app) extract(v *state.View, all []stepArtifact, dir string, apart, force bool) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := disk.MkdirAll(dir, 0o755); err != nil {
 		return usageError{err}
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := disk.OpenRoot(dir)
 	if err != nil {
 		return usageError{err}
 	}
@@ -141,7 +142,7 @@ func (a *app) extract(v *state.View, all []stepArtifact, dir string, apart, forc
 
 // writeArtifact writes one file in root. It appears when it is whole, and replaces a link
 // of its name rather than following it.
-func writeArtifact(v *state.View, root *os.Root, name string, artifact steps.Artifact) error {
+func writeArtifact(v *state.View, root *disk.Root, name string, artifact steps.Artifact) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"flow/state"
+	"flow/state/disk"
 	"flow/steps"
 )
 
@@ -134,11 +135,11 @@ func (e *engine) copyBlob(from *state.View, ref string) error {
 
 // copyDir copies a directory, if it is there. What an attempt at that left goes.
 func copyDir(to, from string) error {
-	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
+	if _, err := disk.Stat(from); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err := os.RemoveAll(to); err != nil {
+	if err := disk.RemoveAll(to); err != nil {
 		return err
 	}
-	return os.CopyFS(to, os.DirFS(from))
+	return disk.CopyFS(to, os.DirFS(from))
 }

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flow/cmd/flow/internal/rpc"
+	"flow/state/disk"
 )
 
 // The limits of the server.
@@ -180,7 +181,7 @@ func (a *app) serveToken(file string) (token, where string, err error) {
 
 // readToken reads a token from a file that nobody else can read.
 func readToken(file string) (string, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := disk.OpenFile(file, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return "", err
 	}
@@ -205,14 +206,14 @@ func readToken(file string) (string, error) {
 
 // writeToken puts a token into a file, at once and as a whole.
 func writeToken(file, token string) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".token-*") // with mode 0600
+	f, err := disk.CreateTemp(filepath.Dir(file), ".token-*") // with mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = disk.Remove(f.Name()) }()
 	_, err = io.WriteString(f, token+"\n")
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), file)
+	return disk.Rename(f.Name(), file)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -14,6 +13,7 @@ import (
 
 	"flow/agents"
 	"flow/state"
+	"flow/state/disk"
 	"flow/steps"
 	"flow/steps/workspace"
 )
@@ -143,7 +143,7 @@ func (c *runCheck) workspaces() {
 
 // answers are JSON documents.
 func (c *runCheck) answers() {
-	entries, err := os.ReadDir(filepath.Join(c.Dir(), "answers"))
+	entries, err := disk.ReadDir(filepath.Join(c.Dir(), "answers"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.add("answers", err.Error())
 	}
@@ -189,7 +189,7 @@ func (c *runCheck) events() {
 
 // repaired reports whether the run was made of what was whole of another.
 func (c *runCheck) repaired() bool {
-	_, err := os.Lstat(filepath.Join(c.Dir(), "lost"))
+	_, err := disk.Lstat(filepath.Join(c.Dir(), "lost"))
 	return err == nil
 }
 
@@ -201,7 +201,7 @@ func (c *runCheck) reuses() bool {
 // native looks for the lines that events were made of. In a repaired run their loss is known.
 func (c *runCheck) native(file string, size int64) {
 	f := state.Finding{Path: filepath.Join(c.Dir(), filepath.FromSlash(file)), Hint: "restore it from a copy of the run; nothing but the events has these lines"}
-	fi, err := os.Lstat(f.Path)
+	fi, err := disk.Lstat(f.Path)
 	switch {
 	case err != nil || !fi.Mode().IsRegular():
 		f.What = "events stand for lines of this file, which is missing"

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"flow/state"
+	"flow/state/disk"
 )
 
 func (a *app) stateExportCommand() *cobra.Command {
@@ -44,11 +44,11 @@ func (a *app) stateExport(name, output string) error {
 
 // writeArchive writes the archive into a new file, which appears when it is whole.
 func writeArchive(v *state.View, file string) (err error) {
-	temp, err := os.CreateTemp(filepath.Dir(file), ".flow-export-*") // with mode 0600
+	temp, err := disk.CreateTemp(filepath.Dir(file), ".flow-export-*") // with mode 0600
 	if err != nil {
 		return usageError{err}
 	}
-	defer func() { err = errors.Join(err, os.Remove(temp.Name())) }()
+	defer func() { err = errors.Join(err, disk.Remove(temp.Name())) }()
 	out := bufio.NewWriter(temp)
 	err = errors.Join(v.Export(out), out.Flush())
 	if err == nil {
@@ -57,7 +57,7 @@ func writeArchive(v *state.View, file string) (err error) {
 	if err = errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
-	if err := os.Link(temp.Name(), file); err != nil { // unlike Rename, it replaces nothing
+	if err := disk.Link(temp.Name(), file); err != nil { // unlike Rename, it replaces nothing
 		return usageError{fmt.Errorf("%w\nhint: choose another file", err)}
 	}
 	return nil
@@ -70,7 +70,7 @@ func (a *app) stateImport(file string) error {
 	}
 	src := a.stdin
 	if file != "-" {
-		f, err := os.Open(file)
+		f, err := disk.Open(file)
 		if err != nil {
 			return usageError{err}
 		}

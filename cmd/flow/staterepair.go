@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"flow/state"
+	"flow/state/disk"
 	"flow/steps"
 )
 
@@ -57,7 +57,7 @@ func (a *app) stateRepair(name, to string) error {
 
 // newStore makes a state directory where there is nothing.
 func newStore(dir string) (*state.Store, error) {
-	if entries, err := os.ReadDir(dir); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if entries, err := disk.ReadDir(dir); len(entries) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, usageError{fmt.Errorf("%s is there already\nhint: --to takes a directory that is not there yet", dir)}
 	}
 	return state.Open(dir)
@@ -116,7 +116,7 @@ func (a *app) reportRepair(dest *state.Store, id string, why error, lost []state
 	if _, err := machine(v); err != nil {
 		return fmt.Errorf("the repaired run cannot go on: %w\nhint: put plan.json and inputs.json of a copy of the run into %s", err, v.Dir())
 	}
-	if _, err := os.Stat(v.Header().Workspace); err != nil {
+	if _, err := disk.Stat(v.Header().Workspace); err != nil {
 		fmt.Fprintf(a.stderr, "warning: the directory that the run works in is not there: %s\n", v.Header().Workspace)
 	}
 	fmt.Fprintf(a.stderr, "hint: flow resume %s --state-dir %s\n", id, dest.Dir())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -13,6 +12,7 @@ import (
 	"flow/agents/proc"
 	"flow/pipeline/dag"
 	"flow/state"
+	"flow/state/disk"
 	"flow/steps"
 	"flow/steps/workspace"
 )
@@ -100,12 +100,12 @@ func (a *app) withWorktrees(output string, args []string, fn func(*worktrees) er
 		}
 		t.only(id)
 	}
-	scratch, err := os.MkdirTemp("", "flow-worktrees-")
+	scratch, err := disk.MkdirTemp("", "flow-worktrees-")
 	if err != nil {
 		return err
 	}
 	supervisor := proc.New(proc.Options{})
-	defer func() { err = errors.Join(err, supervisor.Close(), os.RemoveAll(scratch)) }()
+	defer func() { err = errors.Join(err, supervisor.Close(), disk.RemoveAll(scratch)) }()
 	t.git = workspace.New(workspace.Options{
 		Runner:  &workspace.Processes{Launcher: supervisor, Label: "worktrees", Scratch: scratch},
 		Environ: steps.GitEnvironment(a.environ()), Scratch: scratch, Exclude: []string{s.Dir()},

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"flow/state/disk"
 )
 
 // target is where a merge takes the workspace. With it on the disk, an interruption
@@ -141,7 +143,7 @@ func (d *difference) free(top string) error {
 	}
 	for _, name := range d.added {
 		for dir := name; dir != "."; dir = path.Dir(dir) {
-			info, err := os.Lstat(filepath.Join(top, dir))
+			info, err := disk.Lstat(filepath.Join(top, dir))
 			if err != nil || removed[dir] || dir != name && info.IsDir() {
 				continue
 			}
@@ -171,7 +173,7 @@ func onlyHolds(top, dir string, removed map[string]bool) bool {
 
 // writeFiles makes the files that differ those of the tree to.
 func (r *Repo) writeFiles(ctx context.Context, d *difference, to string) error {
-	root, err := os.OpenRoot(r.top)
+	root, err := disk.OpenRoot(r.top)
 	if err != nil {
 		return err
 	}
@@ -202,7 +204,7 @@ func (r *Repo) writeFiles(ctx context.Context, d *difference, to string) error {
 }
 
 // realParents reports whether all that name is below are directories, not links to some.
-func realParents(root *os.Root, name string) bool {
+func realParents(root *disk.Root, name string) bool {
 	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
 		if !isDir(root, dir) {
 			return false
@@ -211,7 +213,7 @@ func realParents(root *os.Root, name string) bool {
 	return true
 }
 
-func isDir(root *os.Root, name string) bool {
+func isDir(root *disk.Root, name string) bool {
 	info, err := root.Lstat(name)
 	return err == nil && info.IsDir()
 }
@@ -238,17 +240,17 @@ func (r *Repo) swapIndex(index, run string) error {
 	own := filepath.Join(r.gitDir, "index")
 	mine, lock := own+".flow-"+run, own+".lock"
 	if same(mine, lock) {
-		if err := os.Remove(lock); err != nil {
+		if err := disk.Remove(lock); err != nil {
 			return err
 		}
 	}
-	if err := os.RemoveAll(mine); err != nil { // it may be a second name of the index
+	if err := disk.RemoveAll(mine); err != nil { // it may be a second name of the index
 		return err
 	}
 	if err := copyIndex(index, mine); err != nil {
 		return err
 	}
-	err := os.Link(mine, lock)
+	err := disk.Link(mine, lock)
 	if errors.Is(err, fs.ErrExist) {
 		err = &Error{
 			Msg:  "git's index is locked: " + lock,
@@ -256,17 +258,17 @@ func (r *Repo) swapIndex(index, run string) error {
 		}
 	}
 	if err == nil {
-		err = os.Rename(lock, own)
+		err = disk.Rename(lock, own)
 	}
-	return errors.Join(err, os.RemoveAll(mine))
+	return errors.Join(err, disk.RemoveAll(mine))
 }
 
 // same reports whether two names are of one file.
 func same(a, b string) bool {
-	one, err := os.Lstat(a)
+	one, err := disk.Lstat(a)
 	if err != nil {
 		return false
 	}
-	other, err := os.Lstat(b)
+	other, err := disk.Lstat(b)
 	return err == nil && os.SameFile(one, other)
 }

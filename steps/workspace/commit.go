@@ -2,9 +2,10 @@ package workspace
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"flow/state/disk"
 )
 
 // Committed is a workspace after Commit.
@@ -105,10 +106,10 @@ func (r *Repo) abandon() (notes []string) {
 		{"rebase-apply", "rebase"},
 	} {
 		name := filepath.Join(r.gitDir, op.name)
-		if _, err := os.Lstat(name); err != nil {
+		if _, err := disk.Lstat(name); err != nil {
 			continue
 		}
-		_ = os.RemoveAll(name) // it only keeps the agent's next git command from starting
+		_ = disk.RemoveAll(name) // it only keeps the agent's next git command from starting
 		if op.what != "" {
 			notes = append(notes, "a "+op.what+" was under way; its files are committed as they were")
 		}
@@ -136,5 +137,5 @@ func (r *Repo) replaceIndex(index string) error {
 	if err := copyIndex(index, own+".flow"); err != nil {
 		return err
 	}
-	return os.Rename(own+".flow", own)
+	return disk.Rename(own+".flow", own)
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 // createCopy copies the whole directory, ignored files too, and puts it under a git
@@ -58,19 +60,19 @@ func (g *Git) createCopy(ctx context.Context, w *Workspace) error {
 // are. Sockets, pipes and devices are left out, and so is a `.git` file, which would
 // make the copy write to the original's repository.
 func (g *Git) copyDir(ctx context.Context, from, to string) error {
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+	if err := disk.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
 	c := copier{ctx: ctx, exclude: inside(from, g.exclude)}
 	var err error
-	if c.from, err = os.OpenRoot(from); err != nil {
+	if c.from, err = disk.OpenRoot(from); err != nil {
 		return &Error{Msg: "the workspace cannot be copied: " + err.Error(), Hint: "bring the directory back, then resume the run"}
 	}
 	defer c.from.Close()
-	if err := os.Mkdir(to, 0o700); err != nil {
+	if err := disk.Mkdir(to, 0o700); err != nil {
 		return err
 	}
-	if c.to, err = os.OpenRoot(to); err != nil {
+	if c.to, err = disk.OpenRoot(to); err != nil {
 		return err
 	}
 	defer c.to.Close()
@@ -80,7 +82,7 @@ func (g *Git) copyDir(ctx context.Context, from, to string) error {
 // A copier copies below one directory to below another, and leaves neither.
 type copier struct {
 	ctx      context.Context
-	from, to *os.Root
+	from, to *disk.Root
 	exclude  []string
 }
 
@@ -156,7 +158,7 @@ func (c *copier) file(name string, info fs.FileInfo) error {
 		return err
 	}
 	// A reflink shares the blocks until one of the two is written.
-	if unix.IoctlFileClone(int(dst.Fd()), int(src.Fd())) != nil {
+	if unix.IoctlFileClone(int(dst.OS().Fd()), int(src.OS().Fd())) != nil {
 		_, err = io.Copy(dst, src)
 	}
 	if err = errors.Join(err, dst.Chmod(info.Mode().Perm()), dst.Close()); err != nil {
@@ -173,11 +175,11 @@ func takeAlong(ctx context.Context, from, to, prefix string, patterns []string) 
 	}
 	c := copier{ctx: ctx}
 	var err error
-	if c.from, err = os.OpenRoot(from); err != nil {
+	if c.from, err = disk.OpenRoot(from); err != nil {
 		return nil, err
 	}
 	defer c.from.Close()
-	if c.to, err = os.OpenRoot(to); err != nil {
+	if c.to, err = disk.OpenRoot(to); err != nil {
 		return nil, err
 	}
 	defer c.to.Close()

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/disk"
 )
 
 // Request describes a workspace to make.
@@ -62,7 +63,7 @@ func (g *Git) plan(q Request) (*Workspace, error) {
 	if q.Mode == Merging {
 		w.Branch = ""
 	}
-	if _, err := os.Lstat(w.Dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := disk.Lstat(w.Dir); !errors.Is(err, fs.ErrNotExist) {
 		return nil, &Error{Msg: w.Dir + " is there already, and not by flow", Hint: "move it away, then resume the run"}
 	}
 	w.Root = w.Dir
@@ -156,7 +157,7 @@ func branchRef(branch string) string { return "refs/heads/" + branch }
 // addWorktree makes the branch and the worktree anew: a worktree that was not made to
 // its end holds nothing.
 func (r *Repo) addWorktree(ctx context.Context, w *Workspace) error {
-	if err := os.MkdirAll(filepath.Dir(w.Dir), 0o700); err != nil {
+	if err := disk.MkdirAll(filepath.Dir(w.Dir), 0o700); err != nil {
 		return err
 	}
 	if err := r.alone(ctx, func() error { return r.registerWorktree(ctx, w) }); err != nil {
@@ -212,7 +213,7 @@ func (r *Repo) forgetWorktree(ctx context.Context, w *Workspace) error {
 // alone calls fn while no other flow makes or removes worktrees of the repository: git
 // fails when it meets one that another git is just making.
 func (r *Repo) alone(ctx context.Context, fn func() error) error {
-	dir, err := os.Open(r.common)
+	dir, err := disk.Open(r.common)
 	if err != nil {
 		return err
 	}
@@ -220,7 +221,7 @@ func (r *Repo) alone(ctx context.Context, fn func() error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		err := unix.Flock(int(dir.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		err := unix.Flock(int(dir.OS().Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
 			return fn()
 		}
@@ -238,17 +239,17 @@ func (r *Repo) alone(ctx context.Context, fn func() error) error {
 // removeTree removes a directory, also where directories in it may not be written:
 // module caches make theirs so.
 func removeTree(dir string) error {
-	err := os.RemoveAll(dir)
+	err := disk.RemoveAll(dir)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
 	_ = filepath.WalkDir(dir, func(path string, e fs.DirEntry, _ error) error {
 		if e != nil && e.IsDir() {
-			_ = os.Chmod(path, 0o700)
+			_ = disk.Chmod(path, 0o700)
 		}
 		return nil
 	})
-	return os.RemoveAll(dir)
+	return disk.RemoveAll(dir)
 }
 
 // message is the first line of what flow commits for a step.

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strconv"
+
+	"flow/state/disk"
 )
 
 // Kind is what happened to a file.
@@ -56,13 +57,13 @@ func (r *Repo) Diff(ctx context.Context, from, to, file string) (*Changes, error
 	if c.Files, err = parseChanges(out); err != nil || file == "" {
 		return c, err
 	}
-	if err := os.RemoveAll(file); err != nil { // output is appended to what is there
+	if err := disk.RemoveAll(file); err != nil { // output is appended to what is there
 		return nil, err
 	}
 	if _, err := r.do(ctx, call{args: append(options, "--patch", "--binary", "--full-index", from, to), stdout: file}); err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(file)
+	info, err := disk.Stat(file)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (c *Changes) Text(limit int64) (text string, cut bool, err error) {
 	if c.Diff == "" {
 		return "", false, errors.New("no diff was written")
 	}
-	f, err := os.Open(c.Diff)
+	f, err := disk.Open(c.Diff)
 	if err != nil {
 		return "", false, err
 	}
@@ -164,7 +165,7 @@ func isObjectID(s string) bool {
 // index stays as it is. A patch that was applied already is left at that; one that
 // does not fit is an *Error.
 func (r *Repo) Apply(ctx context.Context, patch string) error {
-	info, err := os.Stat(patch)
+	info, err := disk.Stat(patch)
 	if err != nil || info.Size() == 0 {
 		return err
 	}

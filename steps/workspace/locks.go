@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"flow/state/disk"
 )
 
 // A git that is killed leaves its locks, which stop every git after it. Those on what
@@ -31,7 +33,7 @@ func (r *Repo) unlock(branch string) error {
 
 // removeLock removes the lock on a file, if there is one.
 func removeLock(file string) error {
-	if err := os.Remove(file + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.Remove(file + ".lock"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -40,7 +42,7 @@ func removeLock(file string) error {
 // sharedDir is the directory with the branches for a git directory, which is another one
 // for a worktree.
 func sharedDir(gitDir string) string {
-	data, err := os.ReadFile(filepath.Join(gitDir, "commondir"))
+	data, err := disk.ReadFile(filepath.Join(gitDir, "commondir"))
 	if err != nil {
 		return gitDir // not a worktree
 	}
@@ -76,7 +78,7 @@ func (r *Repo) outwait(ctx context.Context, since time.Time) error {
 }
 
 func outwait(ctx context.Context, lock string, since time.Time) error {
-	first, err := os.Lstat(lock)
+	first, err := disk.Lstat(lock)
 	if err != nil || first.ModTime().Before(since) {
 		return nil //nolint:nilerr // free, or somebody else's: git says so
 	}
@@ -87,11 +89,11 @@ func outwait(ctx context.Context, lock string, since time.Time) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
-			if now, err := os.Lstat(lock); err != nil || !os.SameFile(first, now) {
+			if now, err := disk.Lstat(lock); err != nil || !os.SameFile(first, now) {
 				return nil //nolint:nilerr // it is in use, and not left
 			}
 		case <-late:
-			return os.Remove(lock)
+			return disk.Remove(lock)
 		}
 	}
 }

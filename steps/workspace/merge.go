@@ -5,12 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"flow/state/disk"
 )
 
 // MergeRequest says what to merge into a shared workspace.
@@ -146,7 +147,7 @@ func (m *merge) load() error {
 	if err := loadJSON(m.file, &m.progress); err != nil || m.Target == nil {
 		return err
 	}
-	info, err := os.Stat(m.file)
+	info, err := disk.Stat(m.file)
 	if err == nil {
 		m.begun = info.ModTime()
 	}
@@ -218,7 +219,7 @@ func (m *merge) drop(ctx context.Context) error {
 	if err := m.repo.dropWorktree(ctx, w); err != nil {
 		return err
 	}
-	return os.RemoveAll(w.recordFile())
+	return disk.RemoveAll(w.recordFile())
 }
 
 // prepare merges all sources and decides what becomes of the workspace's files.
@@ -270,7 +271,7 @@ func (r *Repo) idle() error {
 	for name, what := range map[string]string{
 		"MERGE_HEAD": "merge", "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "rebase-merge": "rebase", "rebase-apply": "rebase",
 	} {
-		if _, err := os.Lstat(filepath.Join(r.gitDir, name)); err == nil {
+		if _, err := disk.Lstat(filepath.Join(r.gitDir, name)); err == nil {
 			return &Error{Msg: "a " + what + " is under way in the workspace " + r.top, Hint: "conclude it, or: git " + what + " --abort; then resume the run"}
 		}
 	}
@@ -503,7 +504,7 @@ func (m *merge) uncommitted(ctx context.Context, s *Workspace, c Conflict) error
 // hasMarkers reports whether git's conflict markers are in a file. Those that a file
 // may show as an example have other labels.
 func hasMarkers(dir, name string) (bool, error) {
-	root, err := os.OpenRoot(dir)
+	root, err := disk.OpenRoot(dir)
 	if err != nil {
 		return false, err
 	}

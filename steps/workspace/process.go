@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
 
 	"flow/agents/proc"
+	"flow/state/disk"
 )
 
 // A Launcher runs processes; *proc.Supervisor is one.
@@ -29,14 +29,14 @@ type Processes struct {
 
 // Run runs git once. See [Runner].
 func (p *Processes) Run(ctx context.Context, c Cmd) (out Out, err error) {
-	if err := os.MkdirAll(p.Scratch, 0o700); err != nil {
+	if err := disk.MkdirAll(p.Scratch, 0o700); err != nil {
 		return Out{}, err
 	}
-	dir, err := os.MkdirTemp(p.Scratch, scratchPrefix)
+	dir, err := disk.MkdirTemp(p.Scratch, scratchPrefix)
 	if err != nil {
 		return Out{}, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, disk.RemoveAll(dir)) }()
 	spec := proc.Spec{
 		Label: p.Label + "." + strconv.FormatInt(p.count.Add(1), 10), Path: "git", Args: c.Args, Env: c.Env, Dir: c.Dir,
 		Stdout: c.Stdout, Stderr: filepath.Join(dir, "stderr"),
@@ -46,7 +46,7 @@ func (p *Processes) Run(ctx context.Context, c Cmd) (out Out, err error) {
 	}
 	if c.Stdin != nil {
 		spec.Stdin = filepath.Join(dir, "stdin")
-		if err := os.WriteFile(spec.Stdin, c.Stdin, 0o600); err != nil {
+		if err := disk.WriteFile(spec.Stdin, c.Stdin, 0o600); err != nil {
 			return Out{}, err
 		}
 	}
@@ -67,7 +67,7 @@ func (p *Processes) launch(ctx context.Context, spec proc.Spec, read bool) (Out,
 		out.Err = fmt.Errorf("killed by SIG%s", res.Signal)
 	}
 	if read && res.Err == nil {
-		out.Stdout, err = os.ReadFile(spec.Stdout)
+		out.Stdout, err = disk.ReadFile(spec.Stdout)
 	}
 	return out, err
 }

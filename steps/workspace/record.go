@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"flow/state/disk"
 )
 
 // Mode is how a workspace came to be.
@@ -131,7 +133,7 @@ func List(runDir string) ([]*Workspace, error) {
 // records are all that a run has, by the paths of the steps.
 func records(runDir string) ([]*Workspace, error) {
 	dir := filepath.Join(runDir, recordsDir)
-	entries, err := os.ReadDir(dir)
+	entries, err := disk.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -151,7 +153,7 @@ func records(runDir string) ([]*Workspace, error) {
 }
 
 func read(file string) (*Workspace, error) {
-	data, err := os.ReadFile(file)
+	data, err := disk.ReadFile(file)
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +173,10 @@ func saveJSON(file string, v any) error {
 		return err
 	}
 	dir := filepath.Dir(file)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(file+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := disk.OpenFile(file+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -185,15 +187,15 @@ func saveJSON(file string, v any) error {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(file+".new", file); err != nil {
+	if err := disk.Rename(file+".new", file); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return disk.SyncDir(dir)
 }
 
 // loadJSON reads what saveJSON wrote; a file that is not there leaves v as it is.
 func loadJSON(file string, v any) error {
-	data, err := os.ReadFile(file)
+	data, err := disk.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -204,12 +206,4 @@ func loadJSON(file string, v any) error {
 		return fmt.Errorf("%s cannot be read: %w", file, err)
 	}
 	return nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -2,8 +2,9 @@ package workspace
 
 import (
 	"context"
-	"os"
 	"path/filepath"
+
+	"flow/state/disk"
 )
 
 // Remove removes a workspace with its branch and its record, unless something would be
@@ -27,11 +28,11 @@ func (g *Git) Remove(ctx context.Context, w *Workspace) (*Status, error) {
 			return nil, err
 		}
 	}
-	return s, os.RemoveAll(w.recordFile()) // last: with it, an interrupted removal is gone on with
+	return s, disk.RemoveAll(w.recordFile()) // last: with it, an interrupted removal is gone on with
 }
 
 func (g *Git) removeWorktree(ctx context.Context, w *Workspace, s *Status) error {
-	if _, err := os.Stat(w.Repo); err != nil {
+	if _, err := disk.Stat(w.Repo); err != nil {
 		return nil //nolint:nilerr // the branch is gone with the repository
 	}
 	repo, err := g.Open(ctx, w.Repo)

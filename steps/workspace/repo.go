@@ -2,9 +2,10 @@ package workspace
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"flow/state/disk"
 )
 
 // A Repo is a directory tree under git, open for use: a workspace that steps share, or
@@ -28,7 +29,7 @@ func (g *Git) Open(ctx context.Context, dir string) (*Repo, error) {
 	if err := g.checkVersion(ctx); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(dir); err != nil {
+	if _, err := disk.Stat(dir); err != nil {
 		return nil, &Error{Msg: "the workspace cannot be used: " + err.Error(), Hint: "bring the directory back, then resume the run"}
 	}
 	args := []string{"rev-parse", "--is-bare-repository", "--absolute-git-dir", "--git-common-dir", "--show-prefix", "--show-toplevel"}
@@ -71,7 +72,7 @@ func (g *Git) OpenWorkspace(ctx context.Context, w *Workspace) (*Repo, error) {
 		return nil, err
 	}
 	for _, dir := range []string{w.Dir, w.GitDir} {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		if info, err := disk.Stat(dir); err != nil || !info.IsDir() {
 			return nil, &Error{Msg: "the workspace of " + w.Path + " is gone: " + dir, Hint: "begin a new run; its branch, if it has one, is " + w.Branch}
 		}
 	}

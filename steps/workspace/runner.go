@@ -3,11 +3,12 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+
+	"flow/state/disk"
 )
 
 // A Runner runs git. An error means that flow itself cannot go on, or that ctx has
@@ -72,7 +73,7 @@ type Options struct {
 // New returns a Git.
 func New(o Options) *Git {
 	for _, left := range leftovers(o.Scratch) {
-		_ = os.RemoveAll(left) // of a flow that was killed; the next one tries again
+		_ = disk.RemoveAll(left) // of a flow that was killed; the next one tries again
 	}
 	g := &Git{runner: o.Runner, environ: environment(o.Environ), scratch: o.Scratch}
 	for _, dir := range o.Exclude {
@@ -90,10 +91,10 @@ func leftovers(scratch string) []string {
 
 // temp makes a directory for temporary files. The caller removes it.
 func (g *Git) temp() (string, error) {
-	if err := os.MkdirAll(g.scratch, 0o700); err != nil {
+	if err := disk.MkdirAll(g.scratch, 0o700); err != nil {
 		return "", err
 	}
-	return os.MkdirTemp(g.scratch, scratchPrefix)
+	return disk.MkdirTemp(g.scratch, scratchPrefix)
 }
 
 // resolved is dir without symbolic links, as git names directories.

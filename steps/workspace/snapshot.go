@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"flow/state/disk"
 )
 
 // Snapshot returns the tree of what is there now: tracked files as they are, staged or
@@ -31,7 +33,7 @@ func (r *Repo) withIndex(fn func(index string) error) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, disk.RemoveAll(dir)) }()
 	index := filepath.Join(dir, "index")
 	// With the index come the times and sizes that spare git from reading every file.
 	if err := copyIndex(filepath.Join(r.gitDir, "index"), index); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -88,7 +90,7 @@ func (r *Repo) left(path string) bool {
 // written: git reads a file again that is as new as the index. By a copy that is younger
 // it would take one for unchanged that was written anew in the same tick of the clock.
 func copyIndex(from, to string) error {
-	src, err := os.Open(from)
+	src, err := disk.Open(from)
 	if err != nil {
 		return err
 	}
@@ -97,7 +99,7 @@ func copyIndex(from, to string) error {
 	if err != nil {
 		return err
 	}
-	dst, err := os.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	dst, err := disk.OpenFile(to, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
@@ -105,5 +107,5 @@ func copyIndex(from, to string) error {
 	if err = errors.Join(err, dst.Close()); err != nil {
 		return err
 	}
-	return os.Chtimes(to, time.Time{}, info.ModTime())
+	return disk.Chtimes(to, time.Time{}, info.ModTime())
 }

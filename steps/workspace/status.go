@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"flow/state/disk"
 )
 
 // State is how an isolated workspace stands.
@@ -32,7 +33,7 @@ type Status struct {
 
 // Status looks at a workspace without changing anything.
 func (g *Git) Status(ctx context.Context, w *Workspace) (*Status, error) {
-	if _, err := os.Stat(w.Repo); err != nil && w.Mode != Copy {
+	if _, err := disk.Stat(w.Repo); err != nil && w.Mode != Copy {
 		return g.orphaned(w)
 	}
 	home, err := g.home(ctx, w)
@@ -43,7 +44,7 @@ func (g *Git) Status(ctx context.Context, w *Workspace) (*Status, error) {
 	if s.tip, err = home.tip(ctx, w); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(w.Dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := disk.Stat(w.Dir); errors.Is(err, fs.ErrNotExist) {
 		s.State = Gone
 	} else if w.Ready {
 		if s.Lost, err = g.loose(ctx, w); err != nil {
@@ -60,7 +61,7 @@ func (g *Git) Status(ctx context.Context, w *Workspace) (*Status, error) {
 // orphaned is the status of a worktree whose repository is gone: what it has cannot be
 // told from what it began at.
 func (g *Git) orphaned(w *Workspace) (*Status, error) {
-	if _, err := os.Stat(w.Dir); errors.Is(err, fs.ErrNotExist) {
+	if _, err := disk.Stat(w.Dir); errors.Is(err, fs.ErrNotExist) {
 		return &Status{State: Gone}, nil
 	}
 	return &Status{State: Changed, Lost: "its repository " + w.Repo + " is not there to compare with"}, nil
@@ -87,7 +88,7 @@ func (r *Repo) tip(ctx context.Context, w *Workspace) (string, error) {
 	case w.GitDir == "":
 		return "", nil
 	}
-	head, err := os.ReadFile(filepath.Join(w.GitDir, "HEAD")) // detached, as Merge leaves it
+	head, err := disk.ReadFile(filepath.Join(w.GitDir, "HEAD")) // detached, as Merge leaves it
 	if err != nil {
 		return "", nil //nolint:nilerr // it is gone with the worktree
 	}
@@ -96,7 +97,7 @@ func (r *Repo) tip(ctx context.Context, w *Workspace) (string, error) {
 
 // loose says what of a workspace's files is in no commit, "" if nothing.
 func (g *Git) loose(ctx context.Context, w *Workspace) (string, error) {
-	if info, err := os.Stat(w.GitDir); err != nil || !info.IsDir() {
+	if info, err := disk.Stat(w.GitDir); err != nil || !info.IsDir() {
 		return "its git directory " + w.GitDir + " is not there to compare with", nil
 	}
 	r, err := g.OpenWorkspace(ctx, w)
@@ -117,7 +118,7 @@ func (g *Git) loose(ctx context.Context, w *Workspace) (string, error) {
 	if len(changed) > 0 {
 		return fmt.Sprintf("%d changed files that are not committed: %s", len(changed), listed(changed)), nil
 	}
-	if entries, _ := os.ReadDir(filepath.Join(w.GitDir, "modules")); len(entries) > 0 {
+	if entries, _ := disk.ReadDir(filepath.Join(w.GitDir, "modules")); len(entries) > 0 {
 		return "submodules that were checked out in it", nil
 	}
 	return "", nil
