@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // adopt makes a run of files that come from elsewhere. fill writes them into a directory;
@@ -42,6 +43,7 @@ func (s *Store) settle(temp, id string) error {
 	if err := syncTree(temp); err != nil {
 		return err
 	}
+	failpoint.Reach("run-copied")
 	if err := s.publish(temp, v.header); err != nil {
 		return err
 	}
@@ -73,5 +75,6 @@ func (s *Store) moveAway(dir, temp string) error {
 	if err := disk.Rename(dir, temp); err != nil {
 		return err
 	}
+	failpoint.Reach("run-moved-away")
 	return syncAll(s.path(runsDir), s.path(tempDir))
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // PutBlobFrom is PutBlob for what need not fit into memory. It also returns the number
@@ -62,9 +63,11 @@ func placeBlob(blobs, temp, name string) error {
 			return err
 		}
 	}
+	failpoint.Reach("blob-written")
 	if err := disk.Rename(temp, name); err != nil {
 		return err
 	}
+	failpoint.Reach("blob-renamed")
 	return syncAll(shard, filepath.Dir(shard), blobs)
 }
 

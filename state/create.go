@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // createdData is what the first record of a journal says.
@@ -72,8 +73,10 @@ func (s *Store) build(h Header, files map[string][]byte) (*disk.File, error) {
 	if err != nil {
 		return nil, errors.Join(err, disk.RemoveAll(temp))
 	}
+	failpoint.Reach("run-reserved")
 	err = fill(temp, h, files)
 	if err == nil {
+		failpoint.Reach("run-filled")
 		err = s.publish(temp, h)
 	}
 	if err != nil {
@@ -156,6 +159,7 @@ func (s *Store) publish(temp string, h Header) error {
 	if err := disk.Rename(temp, place); err != nil {
 		return err
 	}
+	failpoint.Reach("run-renamed")
 	return disk.SyncDir(s.path(runsDir))
 }
 

@@ -36,6 +36,17 @@ func mkdir(path string) error {
 	return err
 }
 
+// mkdirDurably is mkdir, and the name of a new directory survives a power failure.
+func mkdirDurably(path string) error {
+	if exists(path) {
+		return mkdir(path)
+	}
+	if err := mkdir(path); err != nil {
+		return err
+	}
+	return disk.SyncDir(filepath.Dir(path))
+}
+
 // createFile makes a new file that only its owner can read, whatever the umask.
 func createFile(path string) (*disk.File, error) {
 	return openFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL)

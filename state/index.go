@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/failpoint"
 )
 
 // The statuses of runs that no process has finished. All others are the words given
@@ -135,6 +137,7 @@ func (s *Store) appendIndex(e entry) error {
 		_, err = f.Write(append(line, '\n'))
 	}
 	if err == nil {
+		failpoint.Reach("index-written")
 		err = f.Datasync()
 	}
 	return errors.Join(err, f.Close())

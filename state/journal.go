@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // journal appends records to the journal of a run, and events to its event log.
@@ -86,6 +87,7 @@ func (j *journal) write(typ string, data json.RawMessage) error {
 		return err
 	}
 	j.seq++
+	failpoint.Reach("journal-written")
 	return nil
 }
 
@@ -129,9 +131,11 @@ func (j *journal) sync() error {
 	if err := j.events.sync(j.fdatasync); err != nil {
 		return j.fail(err)
 	}
+	failpoint.Reach("events-synced")
 	if err := j.fdatasync(j.log.f); err != nil {
 		return j.fail(err)
 	}
+	failpoint.Reach("journal-synced")
 	j.synced = end
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 const (
@@ -77,9 +78,11 @@ func lockRun(ctx context.Context, dir, id string) (*disk.File, error) {
 	if err := acquire(ctx, f, id); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	failpoint.Reach("lock-taken")
 	if err := writeOwner(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
+	failpoint.Reach("lock-signed")
 	return f, nil
 }
 
@@ -143,7 +146,9 @@ func writeOwner(f *disk.File) error {
 // unlockRun takes the text away and closes the file. The lock itself stays until
 // those who inherited the file have closed it too.
 func unlockRun(f *disk.File) error {
-	return errors.Join(f.Truncate(0), f.Close())
+	err := f.Truncate(0)
+	failpoint.Reach("lock-cleared")
+	return errors.Join(err, f.Close())
 }
 
 // lockHeld says whether a process holds the lock of the run in dir.

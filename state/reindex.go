@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // Reindex writes the index anew from the runs themselves. Runs that cannot be read
@@ -52,6 +53,7 @@ func (s *Store) replaceIndex(data []byte) error {
 	temp := s.path(tempDir, tempName("index-"))
 	err := writeFile(temp, data)
 	if err == nil {
+		failpoint.Reach("index-rebuilt")
 		err = disk.Rename(temp, s.path(indexFile))
 	}
 	if err != nil {

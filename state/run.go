@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // A Run is a run that this process alone may write. Its methods may be called
@@ -101,6 +102,7 @@ func cutLogs(log, events *appendFile) (err error) {
 	if err != nil {
 		return err
 	}
+	failpoint.Reach("tails-cut")
 	return log.f.Datasync()
 }
 
@@ -179,6 +181,7 @@ func (r *Run) Finish(status string) error {
 			return err
 		}
 		r.finished.Store(true)
+		failpoint.Reach("run-finished")
 		return r.store.addIndex(entry{ID: r.header.ID, Type: entryFinished, Time: time.Now().UTC(), Status: status})
 	})
 }

@@ -71,13 +71,13 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) RunDir(id string) string { return s.path(runsDir, id) }
 
 func (s *Store) prepare() error {
-	err := disk.MkdirAll(filepath.Dir(s.dir), dirMode)
+	err := disk.MkdirAllDurably(filepath.Dir(s.dir), dirMode)
 	if err == nil {
 		err = checkDir(s.dir)
 	}
 	for _, dir := range []string{s.dir, s.path(runsDir), s.path(tempDir)} {
 		if err == nil {
-			err = mkdir(dir)
+			err = mkdirDurably(dir)
 		}
 	}
 	return wrap(s.dir, "cannot make the state directory", err)

@@ -8,6 +8,7 @@ import (
 	"flow/agents"
 	"flow/pipeline"
 	"flow/pipeline/dag"
+	"flow/state/failpoint"
 )
 
 // An exchange is how far an attempt has come with its agent.
@@ -81,6 +82,7 @@ func (a *attempt) settle(ctx context.Context, out agents.Outcome) (dag.Fact, err
 		if err != nil {
 			return dag.Fact{}, err
 		}
+		failpoint.Reach("result-stored")
 		a.result.Text = text
 		if out.Reason != agents.Completed {
 			return a.ended(out)

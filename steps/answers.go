@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // answersDir is where answers are left, in the run's directory: NAME.json by `flow
@@ -41,7 +42,7 @@ func PutAnswer(run runDir, key string, a Answer) error {
 		return err
 	}
 	name := answerFile(run, key, "json")
-	if err := disk.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+	if err := disk.MkdirAllDurably(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
 	temp, err := disk.CreateTemp(filepath.Dir(name), ".new-*") // with mode 0600
@@ -63,6 +64,7 @@ func PutAnswer(run runDir, key string, a Answer) error {
 		}
 		return err
 	}
+	failpoint.Reach("answer-linked")
 	return disk.SyncDir(filepath.Dir(name))
 }
 
@@ -175,6 +177,7 @@ func (w *answers) found(q Question, lost []int) (Answer, bool) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Answer{}, false
 	}
+	failpoint.Reach("answer-taken")
 	if err == nil {
 		err = disk.SyncDir(filepath.Dir(name))
 	}

@@ -10,6 +10,7 @@ import (
 	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/pipeline/local"
+	"flow/state/failpoint"
 )
 
 // attempt is one attempt of one step under way. execute is its story.
@@ -171,7 +172,9 @@ func (a *attempt) spec() proc.Spec {
 func (a *attempt) run(ctx context.Context, spec proc.Spec, sink proc.Sink) (proc.Result, error) {
 	log := a.x.Logger.With("process", spec.Label)
 	log.Debug("starts", "path", spec.Path, "args", spec.Args, "dir", spec.Dir)
+	failpoint.Reach("process-starts")
 	res, err := a.x.Launcher.Run(ctx, spec, sink)
+	failpoint.Reach("process-ended")
 	if spec.Sandbox != nil {
 		a.x.clearTemporary(spec.Label)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // A cacheEntry is a result in the cache: a directory with this as result.json, `patch` with
@@ -165,7 +166,12 @@ func (a *attempt) keepInCache(ctx context.Context) error {
 	if err := disk.RemoveAll(dir); err != nil {
 		return err
 	}
-	return disk.Rename(temp, dir)
+	failpoint.Reach("cache-filled")
+	if err := disk.Rename(temp, dir); err != nil {
+		return err
+	}
+	failpoint.Reach("cache-stored")
+	return nil
 }
 
 // entry collects the attempt's result in dir.

@@ -9,6 +9,7 @@ import (
 
 	"flow/agents"
 	"flow/pipeline/dag"
+	"flow/state/failpoint"
 )
 
 // finished is the fact of a step whose work is done and has passed: it succeeded, if it
@@ -17,7 +18,9 @@ func (a *attempt) finished(ctx context.Context) (dag.Fact, error) {
 	a.result.Answered = false
 	problem, err := a.keepArtifacts()
 	if problem == nil && err == nil {
+		failpoint.Reach("artifacts-stored")
 		problem, err = a.keep(ctx)
+		failpoint.Reach("changes-kept")
 	}
 	if problem != nil {
 		return a.failed(problem), err

@@ -12,6 +12,7 @@ import (
 	"flow/agents/proc"
 	"flow/pipeline"
 	"flow/pipeline/dag"
+	"flow/state/failpoint"
 	"flow/steps/workspace"
 )
 
@@ -78,6 +79,7 @@ func (a *attempt) isolate(ctx context.Context) (*agents.Problem, error) {
 	if err != nil {
 		return a.gitProblem(ctx, err)
 	}
+	failpoint.Reach("workspace-made")
 	a.isolated = &Workspace{Name: w.Path, Mode: w.Mode, Root: w.Root, Branch: w.Branch}
 	if iso.Setup == nil {
 		return nil, nil

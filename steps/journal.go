@@ -8,6 +8,7 @@ import (
 
 	"flow/pipeline/dag"
 	"flow/state"
+	"flow/state/failpoint"
 )
 
 // The types of the records that steps write to a run's journal.
@@ -29,10 +30,12 @@ func (x *Executor) Journal() Journal { return Journal{x} }
 // Append returns when the fact survives a crash of flow. What could not be learnt
 // again from elsewhere (a session's id, a result) also survives one of the machine.
 func (j Journal) Append(ctx context.Context, f dag.Fact) error {
+	failpoint.Reach("fact-made")
 	durable := f.Session != "" || len(f.Result) > 0
 	if err := j.x.Store.Append(ctx, recordFact, f, durable); err != nil {
 		return err
 	}
+	failpoint.Reach("fact-stored")
 	if err := j.x.ledger.note(f); err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"flow/agents"
 	"flow/agents/proc"
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // A Launch is what is kept of how a process of an agent was started, beside its
@@ -54,6 +55,7 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	if err := errors.Join(a.write(spec, cmd, launch), prepare(req.Home, cmd.Prepare)); err != nil {
 		return agents.Outcome{}, err
 	}
+	failpoint.Reach("launch-stored")
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
 	l := a.listener(req, watch)
@@ -310,9 +312,11 @@ type SessionSeen struct {
 // sessionSeen records the session without waiting for the disk: should the record
 // be lost, the native line that names it is read again on resume.
 func (a *attempt) sessionSeen(ctx context.Context, id string) {
+	failpoint.Reach("session-seen")
 	seen := SessionSeen{Path: a.task.Path, Attempt: a.task.Attempt, Session: id}
 	if err := a.x.Store.Append(context.WithoutCancel(ctx), recordSession, seen, false); err != nil {
 		a.x.Logger.Warn("the session could not be recorded", "step", a.task.Path, "error", err)
 	}
+	failpoint.Reach("session-stored")
 	a.x.ledger.sessionSeen(a.task.Path, a.task.Attempt, id)
 }

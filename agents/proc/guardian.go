@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/failpoint"
 )
 
 const (
@@ -246,6 +248,7 @@ func (g *guardian) endAll() {
 func (g *guardian) mourn(record string) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	failpoint.Reach("guardian-bereaved")
 	g.collect() // what ended before ended by itself
 	g.settle()
 	g.bereaved = true

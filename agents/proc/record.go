@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"flow/state/failpoint"
 )
 
 // A Record is how one process ended in a run whose flow died, as the guardian
@@ -27,6 +29,9 @@ type Record struct {
 // ReadRecords reads the records of a file, oldest first. An absent file has none.
 // A line that is no record, which is what a crash in mid-write leaves, is skipped.
 func ReadRecords(path string) ([]Record, error) {
+	if err := failpoint.Fail("exits-read"); err != nil {
+		return nil, fmt.Errorf("cannot read the exit records; check the file's owner and mode: %w", err)
+	}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -47,6 +52,9 @@ func ReadRecords(path string) ([]Record, error) {
 // appendRecords writes records behind what a file holds and syncs it. A torn line
 // at its end is closed first.
 func appendRecords(path string, records []Record) (err error) {
+	if err := failpoint.Fail("exits-write"); err != nil {
+		return err
+	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -69,6 +77,7 @@ func appendRecords(path string, records []Record) (err error) {
 	if _, err := f.Write(b.Bytes()); err != nil {
 		return err
 	}
+	failpoint.Reach("exits-written")
 	return f.Sync()
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"flow/state/failpoint"
 )
 
 // start starts a process and enters it, or reports why it could not. mu is held,
@@ -23,6 +25,7 @@ func (g *guardian) start(m start) {
 	a := &attempt{label: strings.Clone(m.Label), pid: pid, report: report, started: began}
 	g.attempts[a.label], g.live[pid] = a, a
 	g.childless = false
+	failpoint.Reach("guardian-spawned")
 }
 
 // spawn forks and executes. Of the resource limits, the Go runtime gives the child
@@ -84,7 +87,9 @@ func (g *guardian) open(m start) ([]uintptr, failure) {
 		case i == 0:
 			fd, err = openStdin(file)
 		default:
-			fd, err = unix.Open(file, write|unix.O_CLOEXEC, 0o600)
+			if err = failpoint.Fail("output-create"); err == nil {
+				fd, err = unix.Open(file, write|unix.O_CLOEXEC, 0o600)
+			}
 		}
 		if err != nil {
 			return fds, failure{File: file, Errno: errno(err)}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"unicode/utf8"
+
+	"flow/state/failpoint"
 )
 
 // A stream cuts a growing file into lines. It keeps no text between two reads: the
@@ -22,7 +24,11 @@ type stream struct {
 }
 
 func openStream(path string, deliver func(Line), maxLine int64) (*stream, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
+	err := failpoint.Fail("output-open")
+	var file *os.File
+	if err == nil {
+		file, err = os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot open an output file: %w", err)
 	}
@@ -54,6 +60,9 @@ func (s *stream) step(buf []byte, until int64) error {
 	long := s.next-s.start >= int64(len(buf))
 	if long {
 		from = s.next
+	}
+	if err := failpoint.Fail("output-read"); err != nil {
+		return fmt.Errorf("cannot read an output file: %w", err)
 	}
 	n, err := s.file.ReadAt(buf[:min(int64(len(buf)), until-from)], from)
 	if err != nil && !errors.Is(err, io.EOF) {

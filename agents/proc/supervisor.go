@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"flow/state/failpoint"
 )
 
 const (
@@ -95,6 +97,7 @@ func (s *Supervisor) guardian() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
+	failpoint.Reach("guardian-started")
 	s.options.Logger.Debug("guardian started", "pid", c.cmd.Process.Pid)
 	s.client = c
 	return c, nil
@@ -199,6 +202,7 @@ func (s *Supervisor) run(ctx context.Context, c *client, m start, spec Spec, sin
 		x.close()
 		return Result{Code: -1}, err
 	}
+	failpoint.Reach("process-asked-for")
 	s.tailer.add(x)
 	e := c.await(ctx, ended, spec)
 	err = s.tailer.finish(x)
@@ -266,7 +270,9 @@ func (s *Supervisor) Close() error {
 	if c == nil || again {
 		return nil
 	}
+	failpoint.Reach("guardian-closing")
 	err := c.close()
+	failpoint.Reach("guardian-closed")
 	s.tailer.group.Wait()
 	return err
 }

@@ -16,6 +16,7 @@ import (
 	"flow/pipeline/dag"
 	"flow/pipeline/local"
 	"flow/state"
+	"flow/state/failpoint"
 	"flow/steps"
 )
 
@@ -117,6 +118,7 @@ func (e *engine) execute() error {
 	if err := e.supervisor.Start(); err != nil {
 		return e.broken(err)
 	}
+	failpoint.Reach("run-ready")
 	ctx, stop := e.attend()
 	defer stop()
 	e.progress.begin(e.run.Header(), e.plan)
@@ -139,6 +141,7 @@ func (e *engine) execute() error {
 	if err != nil {
 		return e.broken(err)
 	}
+	failpoint.Reach("run-concluded")
 	if err := e.run.Finish(report.Status); err != nil {
 		return err
 	}
@@ -146,6 +149,7 @@ func (e *engine) execute() error {
 	if err := report.print(e.stdout, e.output); err != nil {
 		return err
 	}
+	failpoint.Reach("report-printed")
 	return e.exit(report)
 }
 

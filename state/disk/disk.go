@@ -16,6 +16,7 @@ package disk
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -116,19 +117,32 @@ func Mkdir(path string, mode fs.FileMode) error {
 
 // MkdirAll makes a directory and those above it that are not there.
 func MkdirAll(path string, mode fs.FileMode) error {
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
+	return mkdirAll(path, mode, func(string) error { return nil })
+}
+
+// MkdirAllDurably is MkdirAll, and the names of the directories survive a power failure.
+func MkdirAllDurably(path string, mode fs.FileMode) error { return mkdirAll(path, mode, SyncDir) }
+
+// mkdirAll calls made with the directory above each that it makes.
+func mkdirAll(path string, mode fs.FileMode, made func(above string) error) error {
+	if isDir(path) {
 		return nil
 	}
-	if up := parent(path); up != path {
-		if err := MkdirAll(up, mode); err != nil {
+	above := filepath.Dir(filepath.Clean(path))
+	if above != path {
+		if err := mkdirAll(above, mode, made); err != nil {
 			return err
 		}
 	}
-	err := Mkdir(path, mode)
-	if info, statErr := os.Stat(path); err != nil && statErr == nil && info.IsDir() {
-		return nil // another process was faster
+	if err := Mkdir(path, mode); err != nil && !isDir(path) { // another process may have been faster
+		return err
 	}
-	return err
+	return made(above)
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // MkdirTemp makes a new directory in dir, with mode 0700 and a name made of pattern, and

@@ -199,5 +199,3 @@ func there(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
-
-func parent(path string) string { return filepath.Dir(filepath.Clean(path)) }

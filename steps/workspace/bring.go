@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // target is where a merge takes the workspace. With it on the disk, an interruption
@@ -76,6 +77,7 @@ func (m *merge) bring(ctx context.Context) error {
 	if err := m.repo.writeFiles(ctx, files, m.Target.After); err != nil {
 		return err
 	}
+	failpoint.Reach("merge-files-written")
 	entries, err := m.repo.compare(ctx, m.Head, m.last())
 	if err != nil {
 		return err
@@ -83,6 +85,7 @@ func (m *merge) bring(ctx context.Context) error {
 	if err := m.repo.writeIndex(ctx, entries, m.q.Run); err != nil {
 		return err
 	}
+	failpoint.Reach("merge-index-written")
 	if !m.begun.IsZero() {
 		if err := m.repo.outwait(ctx, m.begun); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // Committed is a workspace after Commit.
@@ -49,6 +50,7 @@ func (g *Git) Commit(ctx context.Context, w *Workspace, text string) (*Committed
 				return err
 			}
 		}
+		failpoint.Reach("commit-made")
 		c.Notes = append(c.Notes, r.abandon()...)
 		return r.moveTo(ctx, w.Branch, c.Commit, tip, index)
 	})
@@ -125,6 +127,7 @@ func (r *Repo) moveTo(ctx context.Context, branch, commit, old, index string) er
 			return err
 		}
 	}
+	failpoint.Reach("branch-moved")
 	if _, err := r.do(ctx, call{args: []string{"symbolic-ref", "-m", "flow: commit", "HEAD", branchRef(branch)}}); err != nil {
 		return err
 	}

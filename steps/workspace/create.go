@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // Request describes a workspace to make.
@@ -87,9 +88,11 @@ func (g *Git) createWorktree(ctx context.Context, w *Workspace, q Request) error
 			return err
 		}
 	}
+	failpoint.Reach("workspace-recorded")
 	if err := repo.addWorktree(ctx, w); err != nil {
 		return err
 	}
+	failpoint.Reach("workspace-filled")
 	if w.Copied, err = takeAlong(ctx, repo.top, w.Dir, repo.prefix, q.Copy); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // MergeRequest says what to merge into a shared workspace.
@@ -154,7 +155,11 @@ func (m *merge) load() error {
 	return err
 }
 
-func (m *merge) save() error { return saveJSON(m.file, m.progress) }
+func (m *merge) save() error {
+	err := saveJSON(m.file, m.progress)
+	failpoint.Reach("merge-progress")
+	return err
+}
 
 // last is the commit that everything so far is in.
 func (m *merge) last() string {

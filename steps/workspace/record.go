@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // Mode is how a workspace came to be.
@@ -173,7 +174,7 @@ func saveJSON(file string, v any) error {
 		return err
 	}
 	dir := filepath.Dir(file)
-	if err := disk.MkdirAll(dir, 0o700); err != nil {
+	if err := disk.MkdirAllDurably(dir, 0o700); err != nil {
 		return err
 	}
 	f, err := disk.OpenFile(file+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -190,6 +191,7 @@ func saveJSON(file string, v any) error {
 	if err := disk.Rename(file+".new", file); err != nil {
 		return err
 	}
+	failpoint.Reach("record-renamed")
 	return disk.SyncDir(dir)
 }
 
