@@ -83,7 +83,7 @@ func (t *turn) withIDs(text string) string {
 }
 
 // filler is one line of n bytes.
-func filler(n int) string { return strings.Repeat("0123456789", n/10+1)[:n] }
+func filler(n int64) string { return strings.Repeat("0123456789", int(n)/10+1)[:n] }
 
 // chunks cuts a text in a few pieces, as a model streams it.
 func chunks(text string) []string {

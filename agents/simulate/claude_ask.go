@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/google/uuid"
 )
@@ -79,7 +80,7 @@ func (k *claudeTalk) ask(request object) *claudeAsk {
 	}
 	switch {
 	case k.odd.dies:
-		crash()
+		crash(syscall.SIGSEGV)
 	case k.odd.withdraws:
 		k.withdraw()
 	case k.closed():

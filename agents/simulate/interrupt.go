@@ -54,10 +54,10 @@ func dieBy(s syscall.Signal) int {
 	return 128 + int(s)
 }
 
-// crash ends the process by SIGSEGV. The Go runtime catches that signal to report a
-// panic, whoever sent it, so a shell takes the process's place and dies of it.
-func crash() int {
-	script := fmt.Sprintf("ulimit -c 0; kill -%d $$", int(syscall.SIGSEGV))
+// crash ends the process by a signal. The Go runtime catches some, SIGSEGV among them, to
+// report a panic, whoever sent it, so a shell takes the process's place and dies of it.
+func crash(s syscall.Signal) int {
+	script := fmt.Sprintf("ulimit -c 0; kill -%d $$", int(s))
 	_ = syscall.Exec("/bin/sh", []string{"sh", "-c", script}, os.Environ())
 	return dieBy(syscall.SIGKILL)
 }

@@ -3,6 +3,7 @@ package simulate
 import (
 	"encoding/json"
 	"fmt"
+	"syscall"
 )
 
 // The codes of JSON-RPC errors.
@@ -113,7 +114,7 @@ func (r *rpcPeer) call(odd oddities, method string, params object, withdraw func
 		r.send(line)
 	}
 	if odd.dies {
-		crash()
+		crash(syscall.SIGSEGV)
 	}
 	if odd.withdraws {
 		c.fail(rpcErrorf(rpcInternal, "the request was taken back"))

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"flow/agents"
@@ -18,7 +19,7 @@ type script struct {
 	text   string
 	json   json.RawMessage
 	ids    bool
-	big    int
+	big    int64
 	tokens *agents.Usage
 	delay  time.Duration
 
@@ -29,6 +30,9 @@ type script struct {
 	stall, orphan                                      time.Duration
 	failing, crashing, exiting, silent, rubbish, wrong when
 	stalling, orphaning, refusing                      when
+
+	signal syscall.Signal   // of the crash
+	faults map[string]fault // by name
 
 	asking, questioning, inventing, repeating, zero when // see oddities
 	dying, withdrawing, belated                     when
@@ -44,7 +48,7 @@ type when struct {
 // itemStart matches the beginning of an item. Names that take a value are matched
 // whether known or not, so that a misspelt one is reported and not swallowed by the
 // value before it.
-const itemStart = `^\s*(?:[a-z]+=|(?:text|json|badschema|ids|big|tokens|edit|run|fail|crash|exit|silent|rubbish|stall|delay|orphan|no|asks|question|unknown-request|duplicate-id|id0|die-asking|withdraw|late-update)(?:@[0-9]|\s*(?:[;,]|$)))`
+const itemStart = `^\s*(?:[a-z]+=|(?:text|json|badschema|ids|big|tokens|edit|run|fail|crash|exit|silent|rubbish|stall|delay|orphan|stderr|flood|events|bom|nul|invalid-utf8|no-init|late-init|repeat-result|cut|status|deaf|holder|daemon|no|asks|question|unknown-request|duplicate-id|id0|die-asking|withdraw|late-update)(?:@[0-9]|\s*(?:[;,]|$)))`
 
 // parseScript reads the items of FLOW_SIMULATE.
 func parseScript(s string) (script, error) {
@@ -116,7 +120,7 @@ func (s *script) addLimited(item string) (err error) {
 	case "ids":
 		s.ids = true
 	case "big":
-		s.big, err = strconv.Atoi(value)
+		s.big, err = parseSize(value)
 	case "tokens":
 		s.tokens, err = parseTokens(value)
 	case "delay":
@@ -134,6 +138,7 @@ func (s *script) addMishap(name, value string, at when) (err error) {
 		s.failing, s.cause = at, agents.Cause(value)
 	case "crash":
 		s.crashing = at
+		s.signal, err = parseSignal(value)
 	case "exit":
 		s.exiting = at
 		s.status, err = strconv.Atoi(value)
@@ -157,6 +162,9 @@ func (s *script) addMishap(name, value string, at when) (err error) {
 			s.orphan, err = time.ParseDuration(value)
 		}
 	default:
+		if known, err := s.addFault(name, value, at); known {
+			return err
+		}
 		return s.addOddity(name, at)
 	}
 	return err

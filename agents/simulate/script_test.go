@@ -76,9 +76,10 @@ func TestParseScriptMistakes(t *testing.T) {
 func TestHelpNamesEveryItem(t *testing.T) {
 	values := map[string]string{
 		"edit": "a", "run": "a", "json": "1", "big": "1", "tokens": "1:1", "exit": "1", "stall": "1s", "delay": "1s", "fail": "auth",
+		"stderr": "1K", "events": "1", "status": "1",
 	}
 	described := regexp.MustCompile(`(?m)^  ([a-z0-9-]+)`).FindAllStringSubmatch(Help, -1)
-	if len(described) != 25 {
+	if len(described) != 37 {
 		t.Errorf("%d items are described", len(described))
 	}
 	for _, m := range described {

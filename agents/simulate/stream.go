@@ -19,6 +19,7 @@ type stream struct {
 	ctx  context.Context
 	err  error // why nothing is written any more
 	*ear       // nil unless the agent hears while it works
+	distortion
 }
 
 // send writes one line of JSON.
@@ -43,7 +44,7 @@ func encode(v any) ([]byte, error) {
 func (s *stream) put(v any) {
 	line, err := encode(v)
 	if err == nil {
-		_, err = s.w.Write(line)
+		err = s.emit(s.w, line)
 	}
 	if err != nil && s.err == nil {
 		s.err = errClosed
@@ -56,7 +57,7 @@ func (s *stream) write(line []byte) {
 	if s.interrupted() != nil {
 		return
 	}
-	if _, err := s.w.Write(line); err != nil {
+	if err := s.emit(s.w, line); err != nil {
 		s.err = errClosed
 	}
 }
@@ -81,4 +82,7 @@ func (s *stream) interrupted() error {
 }
 
 // reopen lets an agent write its last words after an interrupt.
-func (s *stream) reopen() { s.ctx, s.err, s.pace = context.Background(), nil, 0 }
+func (s *stream) reopen() {
+	s.ctx, s.err, s.pace = context.Background(), nil, 0
+	s.settle()
+}

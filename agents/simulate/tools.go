@@ -157,6 +157,19 @@ func leaveOrphan(d time.Duration) error {
 	return cmd.Start()
 }
 
+// leave starts a process in the background of a shell, so that it has lost its parent: a
+// holder of standard output and error in the agent's own session, or a daemon in another
+// that has none of its files.
+func (t *turn) leave(kind string, d time.Duration) error {
+	seconds := strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
+	cmd := exec.Command("/bin/sh", "-c", "sleep "+seconds+" &") //nolint:noctx // it is to outlive everything
+	if cmd.Stdout, cmd.Stderr = t.stdout, t.stderr; kind == faultDaemon {
+		cmd.Stdout, cmd.Stderr = nil, nil
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	}
+	return cmd.Run()
+}
+
 // abs resolves a path in the turn's directory.
 func (t *turn) abs(path string) string {
 	if filepath.IsAbs(path) {

@@ -38,9 +38,10 @@ type turn struct {
 	gone     bool // the process ended with the turn, as the script wants it
 
 	odd      oddities
-	requests int             // made of the model so far
-	spent    agents.Usage    // by them, once the turn is charged
-	counted  map[string]bool // what store.first said of each key
+	faults   map[string]fault // that hold
+	requests int              // made of the model so far
+	spent    agents.Usage     // by them, once the turn is charged
+	counted  map[string]bool  // what store.first said of each key
 }
 
 // A voice is how one CLI speaks: what it prints when something happens. Functions
@@ -97,10 +98,16 @@ func (t *turn) run(v voice) (int, error) {
 
 // play is run in a process that watches for signals itself.
 func (t *turn) play(ctx context.Context, v voice) (int, error) {
+	if err := t.arm(); err != nil {
+		return 0, err
+	}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	defer t.cancel(nil)
-	v.open()
-	for _, part := range []func(voice) (int, bool, error){t.disturb, t.inquire, t.useTools, t.breakOff} {
+	if t.has(faultDeaf) {
+		t.ctx, t.cancel = context.Background(), func(error) {}
+	}
+	t.begins(v)
+	for _, part := range []func(voice) (int, bool, error){t.disturb, t.misbehave, t.inquire, t.useTools, t.breakOff} {
 		status, ended, err := part(v)
 		if ended || err != nil {
 			return status, err
@@ -167,7 +174,7 @@ func (t *turn) breakOff(v voice) (int, bool, error) {
 		when when
 		end  func() int
 	}{
-		{t.script.crashing, crash},
+		{t.script.crashing, func() int { return crash(t.script.signal) }},
 		{t.script.exiting, func() int { return t.script.status }},
 		{t.script.silent, func() int { return 0 }},
 	} {
@@ -178,6 +185,9 @@ func (t *turn) breakOff(v voice) (int, bool, error) {
 		if holds {
 			v.say("I am working on it.")
 			t.gone = true
+			if t.has(faultCut) {
+				t.tear()
+			}
 			return way.end(), true, nil
 		}
 	}
@@ -195,7 +205,7 @@ func (t *turn) breakOff(v voice) (int, bool, error) {
 	if t.err != nil {
 		status = v.interrupt(t.err)
 	}
-	return status, true, nil
+	return t.ends(v, status), true, nil
 }
 
 // finish answers.
@@ -212,10 +222,7 @@ func (t *turn) finish(v voice) (int, error) {
 	if t.err != nil { // something was not printed; a signal after the last line changes nothing
 		return v.interrupt(t.err), nil
 	}
-	if t.odd.late {
-		v.say("This comes after the end of the turn.")
-	}
-	return status, t.note(true)
+	return t.ends(v, status), t.note(true)
 }
 
 // keep records the answer and what it cost, before it is printed.
