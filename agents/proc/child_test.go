@@ -26,7 +26,7 @@ func flowChild(args []string) {
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	check(err)
 	check(unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB))
-	s := New(Options{Record: filepath.Join(dir, "records"), KeepOpen: []*os.File{lock}})
+	s := New(Options{Record: filepath.Join(dir, "records"), KeepOpen: []*os.File{lock}, MaxStderr: testHead})
 	happened := func() { os.Stdout.Write([]byte{'.'}) }
 	var group sync.WaitGroup
 	for i, script := range scripts {
@@ -35,7 +35,7 @@ func flowChild(args []string) {
 				happened()
 				_, err := s.Run(context.Background(), Spec{
 					Label: fmt.Sprintf("%s.%d.%d", name, i, round), Path: "/bin/sh", Args: []string{"-c", script},
-					Env: os.Environ(), Dir: dir, Stdout: filepath.Join(dir, fmt.Sprint(i)),
+					Env: os.Environ(), Dir: dir, Stdout: filepath.Join(dir, fmt.Sprint(i)), Stderr: filepath.Join(dir, fmt.Sprint(i, ".err")),
 				}, Sink{Stdout: func(Line) { happened() }})
 				check(err)
 			}

@@ -54,6 +54,7 @@ type guardian struct {
 	childless bool                // no child is left, not even a zombie
 	ending    bool                // everything is to be killed
 	bereaved  bool                // flow is dead
+	watching  bool                // watchOutputs runs
 	out       []byte              // frames to send
 	exits     []Record
 }
@@ -67,6 +68,8 @@ type attempt struct {
 	doomed    bool // the whole tree is to be killed
 	ended     bool // reaped; end is set
 	end       exit
+	outputs   outputs
+	overflow  bool         // doomed for what it printed
 	killed    map[int]bool // descendants that were sent SIGKILL
 	leftovers []string
 	more      int // leftovers beyond those listed

@@ -174,7 +174,10 @@ func (g *guardian) bySession(pid int) string {
 // report tells flow that an attempt has ended and nothing of it is left.
 func (g *guardian) report(a *attempt) {
 	delete(g.attempts, a.label)
-	a.end.Leftovers = a.leftovers
+	if err := a.outputs.trim(a.outputs.stderr); err != nil {
+		fmt.Fprintln(os.Stderr, "flow: guardian: standard error could not be shortened:", err)
+	}
+	a.end.Leftovers, a.end.Overflow = a.leftovers, a.overflow
 	if a.more > 0 {
 		a.end.Leftovers = append(a.end.Leftovers, fmt.Sprintf("and %d more", a.more))
 	}

@@ -23,9 +23,14 @@ func (g *guardian) start(m start) {
 	}
 	// A copy, as the label is part of the whole message, which is not to be kept.
 	a := &attempt{label: strings.Clone(m.Label), pid: pid, report: report, started: began}
+	a.outputs = outputs{limits: m.Limits, stdout: strings.Clone(m.Stdout), stderr: strings.Clone(m.Stderr)}
 	g.attempts[a.label], g.live[pid] = a, a
 	g.childless = false
 	failpoint.Reach("guardian-spawned")
+	if !g.watching && m.Stdout+m.Stderr != "" {
+		g.watching = true
+		go g.watchOutputs()
+	}
 }
 
 // spawn forks and executes. Of the resource limits, the Go runtime gives the child

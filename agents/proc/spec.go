@@ -29,7 +29,8 @@ type Spec struct {
 	// Dir is the working directory; "" is flow's own.
 	Dir string
 	// Stdin, Stdout and Stderr are files; "" is /dev/null. The output files are
-	// created with mode 0600, or appended to.
+	// created with mode 0600, or appended to. Of standard error the middle is replaced by
+	// a line that says so if it is long: see Options.MaxStderr.
 	Stdin, Stdout, Stderr string
 	// Input, if set, is standard input instead of a file.
 	Input *Input
@@ -55,6 +56,10 @@ type Rung struct {
 // either; nothing is lost, the files take it.
 type Sink struct {
 	Stdout, Stderr func(Line)
+	// Growing is called when standard error has become longer and its lines are not
+	// delivered before the end: what follows the first Options.MaxStderr bytes may be
+	// dropped. It is called only for a stream that is read, and may be nil.
+	Growing func()
 }
 
 // A Line is one line of output. Offset and Length locate it in the file, in bytes
@@ -83,6 +88,9 @@ type Result struct {
 	// StderrTail is the last 64 KiB the process wrote to its Stderr file, with
 	// invalid UTF-8 replaced.
 	StderrTail string
+	// Overflow says that the process was killed since it printed more than
+	// Options.MaxOutput.
+	Overflow bool
 	// Leftovers names the descendants that outlived the process and were killed, at
 	// most 32; a further entry counts the others. A process that was killed with its
 	// whole tree leaves none.

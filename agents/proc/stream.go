@@ -21,6 +21,8 @@ type stream struct {
 	maxLine int64
 	start   int64 // where the line under way begins
 	next    int64 // there is no newline from start to here
+	end     int64 // what comes from here on is delivered at the end; 0: nothing
+	size    int64 // of the file when it was last looked at, beyond end
 }
 
 func openStream(path string, deliver func(Line), maxLine int64) (*stream, error) {
@@ -52,6 +54,28 @@ func (s *stream) advance(buf []byte, until int64) error {
 		}
 	}
 	return nil
+}
+
+// sweep delivers some of what is new, up to end. It reports whether there may be more, and
+// whether the file has grown beyond that.
+func (s *stream) sweep(buf []byte) (more, grown bool, err error) {
+	until := s.next + sweepSize
+	if s.end > 0 {
+		until = min(until, s.end)
+	}
+	if err := s.advance(buf, until); err != nil {
+		return false, false, err
+	}
+	if s.end == 0 || s.next < s.end {
+		return s.next >= until, false, nil
+	}
+	info, err := s.file.Stat()
+	if err != nil {
+		return false, false, fmt.Errorf("cannot read an output file: %w", err)
+	}
+	grown = info.Size() > s.size
+	s.size = info.Size()
+	return false, grown, nil
 }
 
 // step reads once. next stays if there was nothing new.

@@ -38,6 +38,12 @@ type Options struct {
 	Tick time.Duration
 	// MaxLine is the longest line that is delivered whole, in bytes; 0 is 32 MiB.
 	MaxLine int
+	// MaxOutput is how much a process may print on its standard output, in bytes; 0 is 1 GiB.
+	// One that prints more is killed.
+	MaxOutput int64
+	// MaxStderr is how much of the beginning of its standard error is kept besides the end,
+	// in bytes; 0 is 8 MiB.
+	MaxStderr int64
 	// Machine is what the machine is taken for, in tests; nil: it is asked.
 	Machine *Machine
 	// Logger may be nil.
@@ -63,6 +69,12 @@ func New(o Options) *Supervisor {
 	}
 	if o.MaxLine <= 0 {
 		o.MaxLine = defaultMaxLine
+	}
+	if o.MaxOutput <= 0 {
+		o.MaxOutput = defaultMaxOutput
+	}
+	if o.MaxStderr <= 0 {
+		o.MaxStderr = defaultHeadSize
 	}
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
@@ -190,13 +202,16 @@ func (s *Supervisor) machine(network bool) Machine {
 
 // run runs one process, or fails to start it.
 func (s *Supervisor) run(ctx context.Context, c *client, m start, spec Spec, sink Sink) (Result, error) {
+	m.Limits = limits{
+		MaxOutput: s.options.MaxOutput, Head: s.options.MaxStderr,
+		StdoutBegan: fileSize(m.Stdout), StderrBegan: fileSize(m.Stderr),
+	}
 	x, err := openTail(m, sink, int64(s.options.MaxLine))
 	if err != nil {
 		return Result{Code: -1, Err: err}, nil
 	}
 	ctx, x.stop = context.WithCancel(ctx) // a broken sink ends its process
 	defer x.stop()
-	before := fileSize(m.Stderr)
 	ended, err := c.start(m)
 	if err != nil {
 		x.close()
@@ -205,6 +220,9 @@ func (s *Supervisor) run(ctx context.Context, c *client, m start, spec Spec, sin
 	failpoint.Reach("process-asked-for")
 	s.tailer.add(x)
 	e := c.await(ctx, ended, spec)
+	if e.broken != nil {
+		e.broken = errors.Join(e.broken, m.Limits.trim(m.Stderr)) // the guardian did not
+	}
 	err = s.tailer.finish(x)
 	if e.broken != nil {
 		return Result{Code: -1}, e.broken
@@ -215,14 +233,14 @@ func (s *Supervisor) run(ctx context.Context, c *client, m start, spec Spec, sin
 	if len(e.Leftovers) > 0 {
 		s.options.Logger.Warn("leftover processes killed", "label", m.Label, "processes", e.Leftovers)
 	}
-	tail, tailErr := lastText(m.Stderr, before)
+	tail, tailErr := lastText(m.Stderr, m.Limits.StderrBegan)
 	return e.result(tail), errors.Join(err, tailErr)
 }
 
 func (e exit) result(stderrTail string) Result {
 	began := time.Unix(0, e.Started)
 	return Result{
-		Code: e.Code, Signal: signalName(e.Signal), Leftovers: e.Leftovers, StderrTail: stderrTail,
+		Code: e.Code, Signal: signalName(e.Signal), Leftovers: e.Leftovers, StderrTail: stderrTail, Overflow: e.Overflow,
 		Started: began, Ended: began.Add(e.Elapsed),
 		UserTime: e.User, SystemTime: e.System, MaxRSS: e.MaxRSS,
 	}

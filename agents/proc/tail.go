@@ -94,6 +94,7 @@ func (t *tailer) batch(into []*tail) []*tail {
 // A tail delivers the lines of one process. mu is held while it does.
 type tail struct {
 	streams []*stream // those somebody listens to
+	growing func()    // called when a stream has grown beyond what is delivered now
 	stop    func()    // called once when delivering fails
 
 	mu     sync.Mutex
@@ -104,11 +105,12 @@ type tail struct {
 // openTail prepares the streams of m that sink listens to. What the files hold
 // already is not delivered.
 func openTail(m start, sink Sink, maxLine int64) (*tail, error) {
-	x := &tail{}
+	x := &tail{growing: sink.Growing}
 	for _, f := range []struct {
 		path    string
 		deliver func(Line)
-	}{{m.Stdout, sink.Stdout}, {m.Stderr, sink.Stderr}} {
+		end     int64
+	}{{m.Stdout, sink.Stdout, 0}, {m.Stderr, sink.Stderr, m.Limits.headEnd()}} {
 		if f.deliver == nil || f.path == "" {
 			continue
 		}
@@ -117,6 +119,7 @@ func openTail(m start, sink Sink, maxLine int64) (*tail, error) {
 			x.close()
 			return nil, err
 		}
+		s.end = f.end
 		x.streams = append(x.streams, s)
 	}
 	return x, nil
@@ -131,11 +134,14 @@ func (x *tail) sweep(buf []byte) (more bool) {
 	}
 	x.try(func() error {
 		for _, s := range x.streams {
-			until := s.next + sweepSize
-			if err := s.advance(buf, until); err != nil {
+			again, grown, err := s.sweep(buf)
+			if err != nil {
 				return err
 			}
-			more = more || s.next >= until
+			if grown && x.growing != nil {
+				x.growing()
+			}
+			more = more || again
 		}
 		return nil
 	})

@@ -38,6 +38,7 @@ type start struct {
 	// Shim are the arguments of the shim that executes Program; nil for none.
 	Shim      []string
 	Namespace Namespace
+	Limits    limits
 }
 
 func (m *start) fields(c *codec) {
@@ -46,6 +47,7 @@ func (m *start) fields(c *codec) {
 	c.list(&m.Env)
 	c.list(&m.Shim)
 	number(c, &m.Namespace)
+	m.Limits.fields(c)
 }
 
 // An order is about one running process: signal it, or kill its whole tree.
@@ -58,12 +60,7 @@ type order struct {
 func (m *order) fields(c *codec) {
 	c.texts(&m.Label)
 	number(c, &m.Signal)
-	group := 0
-	if m.Group {
-		group = 1
-	}
-	number(c, &group)
-	m.Group = group != 0
+	truth(c, &m.Group)
 }
 
 // A hello is the guardian's first word; Trouble is "" if it is ready.
@@ -102,6 +99,7 @@ type exit struct {
 	User, System time.Duration
 	MaxRSS       int64 // bytes
 	Leftovers    []string
+	Overflow     bool
 
 	broken error // set by flow's side: there is no guardian to tell
 }
@@ -117,6 +115,7 @@ func (m *exit) fields(c *codec) {
 	number(c, &m.System)
 	number(c, &m.MaxRSS)
 	c.list(&m.Leftovers)
+	truth(c, &m.Overflow)
 }
 
 // A message lists its fields once, for writing and for reading.
@@ -214,6 +213,15 @@ func number[T ~int | ~int64 | ~uintptr](c *codec, n *T) {
 		return
 	}
 	*n, c.rest = T(v), c.rest[size:]
+}
+
+func truth(c *codec, b *bool) {
+	n := 0
+	if *b {
+		n = 1
+	}
+	number(c, &n)
+	*b = n != 0
 }
 
 // varint is [binary.Varint] for a string.

@@ -17,13 +17,13 @@ func messages() map[byte]message {
 		kindStart: &start{
 			Label: "build.1", Program: "/bin/sh", Argv: []string{"sh", "-c", ""}, Env: []string{"A=\x80\n", ""},
 			Dir: "/", Stdin: "/i", Stdout: "/o", Stderr: "/e",
-			Shim: []string{"flow", "flow:sandbox", "/\xff"}, Namespace: UserNamespace,
+			Shim: []string{"flow", "flow:sandbox", "/\xff"}, Limits: limits{MaxOutput: 1, Head: 2, StdoutBegan: 3, StderrBegan: 4}, Namespace: UserNamespace,
 		},
 		kindSignal: &order{Label: "ü", Signal: syscall.SIGINT, Group: true},
 		kindHello:  &hello{Trouble: "no /proc"},
 		kindExit: &exit{
 			Label: "x", Failed: failure{File: "/f", Sandbox: "s", Errno: syscall.EMFILE}, Code: -1, Signal: 9, Started: 1 << 62,
-			Elapsed: time.Hour, User: 1, System: 2, MaxRSS: 3, Leftovers: []string{"sleep"},
+			Elapsed: time.Hour, User: 1, System: 2, MaxRSS: 3, Leftovers: []string{"sleep"}, Overflow: true,
 		},
 	}
 }
