@@ -42,6 +42,10 @@ func NewTranslator(d Dialog, env Envelope, now func() time.Time, emit func(Event
 // A SessionNamer is a Dialog that can tell its session's id before the end.
 type SessionNamer interface{ SessionID() string }
 
+// An Ender is a Dialog that can tell whether the turn has ended although the process goes
+// on. A further turn in the same process may make that false again.
+type Ender interface{ Ended() bool }
+
 // Stdout translates one line of standard output, found at native.
 func (t *Translator) Stdout(line []byte, native Native) {
 	t.send(t.dialog.Line(line), &native)

@@ -13,6 +13,7 @@ const (
 	noticeNotify     = "notify"
 	noticePermission = "permission"
 	noticeSandbox    = "sandbox"
+	noticeExit       = "exit"
 )
 
 // notice records an event of flow's own about the attempt: something that its agent did

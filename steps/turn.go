@@ -68,6 +68,9 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	if exit.Intent != agents.IntentNone {
 		exit.Err = nil // it was not started because its time was up
 	}
+	if exit.Intent == agents.IntentDone {
+		l.tr.Emit(agents.System{Subtype: noticeExit, Message: "the agent did not exit after its turn, and was ended"})
+	}
 	out := l.guard.verdict(l.tr.End(exit), a.step.Agent)
 	if l.guard.broken != nil {
 		a.notice(noticePolicy, out.Problem.Message)
@@ -137,8 +140,12 @@ func (a *attempt) accompany(ctx context.Context, spec proc.Spec, l *listener) (r
 	sink := l.watch.over(a.listen(ctx, l.tr))
 	conversation, ok := l.dialog.(agents.Conversation)
 	if !ok {
-		res, err = a.run(ctx, spec, sink)
-		return res, context.Cause(ctx), err
+		running, end := context.WithCancelCause(ctx)
+		defer end(nil)
+		sink, stop := parting(l.dialog, sink, end)
+		defer stop()
+		res, err = a.run(running, spec, sink)
+		return res, context.Cause(running), err
 	}
 	t, running, err := a.newTalk(ctx, conversation, &spec)
 	if err != nil {

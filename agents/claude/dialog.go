@@ -34,6 +34,7 @@ type dialog struct {
 	spent     agents.Usage // tokens of the messages streamed so far
 	tally     tally
 	verdict   verdict
+	tasks     int // that run in the background
 }
 
 // SessionID is the native session as far as it is known.
@@ -87,8 +88,10 @@ func (d *dialog) message(v *fastjson.Value) []agents.Event {
 	case "system":
 		return d.system(v)
 	case "assistant":
+		d.verdict.fresh = false
 		return d.assistant(v)
 	case "user":
+		d.verdict.fresh = false
 		return d.user(v)
 	case "stream_event":
 		return d.streamEvent(v)

@@ -16,6 +16,7 @@ import (
 // before it that explains it.
 type verdict struct {
 	final   bool // there was a result
+	fresh   bool // … and nothing of a further turn since
 	isError bool
 	failure failure
 	text    string // result.result: the last block of the last message
@@ -30,8 +31,16 @@ type verdict struct {
 	resetsAt       time.Time // when that limit resets
 }
 
-// result ends a turn; more may follow in the same process.
+// Ended reports whether the turn is over: nothing works on in the background, after which
+// the CLI would begin a further turn by itself.
+func (d *dialog) Ended() bool { return d.verdict.fresh && d.tasks == 0 }
+
+// result ends a turn; more may follow in the same process, also one for a background task
+// of which nothing else is told. One that contradicts the turn's own result changes nothing.
 func (d *dialog) result(v *fastjson.Value) []agents.Event {
+	if d.verdict.fresh && d.verdict.isError != failed(v) {
+		return native.SecondEnd("result", v)
+	}
 	for _, denied := range v.GetArray("permission_denials") {
 		d.denied.add(native.String(denied, "tool_use_id"), newCall(native.String(denied, "tool_name"), denied.Get("tool_input")))
 	}
@@ -44,7 +53,7 @@ func (d *dialog) result(v *fastjson.Value) []agents.Event {
 // schema: a turn that a background task opens later has none of its own.
 func (w verdict) next(v *fastjson.Value) verdict {
 	n := verdict{
-		final: true, isError: failed(v), text: native.String(v, "result"), output: w.output,
+		final: true, fresh: true, isError: failed(v), text: native.String(v, "result"), output: w.output,
 		turns: int(max(native.Int(v, "num_turns"), native.Int(v, "turn_count"))), command: native.String(v, "local_command"),
 		failure: failure{
 			subtype: native.String(v, "subtype"), terminal: native.String(v, "terminal_reason"),

@@ -40,8 +40,10 @@ func TestEnd(t *testing.T) {
 		{"exit 0 without a word", agents.Exit{}, nil, agents.Failed, agents.CauseIncomplete, "without a result"},
 		{"exit 1 without a word", agents.Exit{Code: 1}, nil, agents.Failed, agents.CauseIncomplete, "exit status 1"},
 		{"success, exit 3", agents.Exit{Code: 3}, []string{initLine, successLine}, agents.Failed, agents.CauseProtocol, "success, but the exit status is 3"},
-		{"the last result counts, an error", agents.Exit{Code: 1}, []string{initLine, successLine, failed}, agents.Failed, agents.CauseAuth, "Invalid API key"},
-		{"the last result counts, a success", agents.Exit{}, []string{initLine, failed, successLine}, agents.Completed, "", ""},
+		{"the last turn counts, an error", agents.Exit{Code: 1}, []string{initLine, successLine, initLine, failed}, agents.Failed, agents.CauseAuth, "Invalid API key"},
+		{"the last turn counts, a success", agents.Exit{}, []string{initLine, failed, initLine, successLine}, agents.Completed, "", ""},
+		{"the first end of a turn counts, an error", agents.Exit{}, []string{initLine, failed, successLine}, agents.Failed, agents.CauseAuth, "Invalid API key"},
+		{"the first end of a turn counts, a success", agents.Exit{}, []string{initLine, successLine, failed}, agents.Completed, "", ""},
 		{"interrupted, exit 0", agents.Exit{}, []string{initLine, aborted}, agents.Cancelled, agents.CauseCancelled, "interrupted"},
 		{"cancelled by us", agents.Exit{Intent: agents.IntentCancel}, []string{initLine, aborted}, agents.Cancelled, agents.CauseCancelled, "cancelled"},
 		{"timed out", agents.Exit{Code: -1, Signal: "KILL", Intent: agents.IntentTimeout}, []string{initLine}, agents.TimedOut, agents.CauseTimeout, "timed out"},
@@ -191,7 +193,7 @@ func TestCauses(t *testing.T) {
 		{[]string{synthetic("server_error"), failed(`,"result":"API Error: Connection refused (ECONNREFUSED)"`)}, agents.CauseNetwork},
 		{[]string{synthetic("server_error"), failed("")}, agents.CauseServer},
 		{[]string{synthetic("brand_new"), failed("")}, agents.CauseUnknown},
-		{[]string{synthetic("rate_limit"), successLine, failed("")}, agents.CauseUnknown}, // that class was the turn's before
+		{[]string{synthetic("rate_limit"), successLine, initLine, failed("")}, agents.CauseUnknown}, // that class was the turn's before
 		{[]string{`{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["Reached maximum number of turns (2)"]}`}, agents.CauseMaxTurns},
 		{
 			[]string{

@@ -20,6 +20,7 @@ func system(subtype, message string) []agents.Event {
 func (d *dialog) system(v *fastjson.Value) []agents.Event {
 	switch subtype := native.String(v, "subtype"); subtype {
 	case "init":
+		d.verdict.fresh = false
 		return d.init(v)
 	case "api_retry":
 		return retry(v)
@@ -28,6 +29,9 @@ func (d *dialog) system(v *fastjson.Value) []agents.Event {
 	case "task_started", "task_progress", "task_notification":
 		return d.task(subtype, v)
 	default:
+		if subtype == "background_tasks_changed" {
+			d.tasks = len(v.GetArray("tasks"))
+		}
 		if message, ok := notice(subtype, v); ok {
 			return system(subtype, message)
 		}

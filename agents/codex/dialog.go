@@ -28,6 +28,9 @@ type dialog struct {
 	total   *agents.Usage // what the whole thread has used
 }
 
+// Ended reports whether the turn has ended.
+func (d *dialog) Ended() bool { return d.end != "" }
+
 // SessionID is the id of codex's thread, or "" before codex has said it.
 func (d *dialog) SessionID() string { return d.thread }
 
@@ -71,7 +74,7 @@ func (d *dialog) threadStarted(v *fastjson.Value) []agents.Event {
 // contradicts the first, and is kept as an unknown event.
 func (d *dialog) turnEnded(typ string, v *fastjson.Value) []agents.Event {
 	if d.end != "" {
-		return native.Unknown(typ, v)
+		return native.SecondEnd(typ, v)
 	}
 	d.end = typ
 	if typ == "turn.failed" {

@@ -30,7 +30,8 @@ func (d *dialog) End(exit agents.Exit) agents.Outcome {
 func (d *dialog) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
 	stray := strayed(d.request.Session, d.thread)
 	done := d.end == "turn.completed"
-	clean := exit.Err == nil && exit.Signal == "" && exit.Code == 0
+	over := exit.Intent == agents.IntentDone // it was ended because the turn had ended
+	clean := exit.Err == nil && exit.Signal == "" && exit.Code == 0 || over
 	switch {
 	case done && d.answer != nil && stray == nil && (clean || exit.Intent != agents.IntentNone):
 		return agents.Completed, nil
@@ -38,13 +39,13 @@ func (d *dialog) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
 		p := problem(agents.CauseSpawn, fmt.Sprintf("codex could not be started: %v", exit.Err))
 		p.Hint = Adapter{}.Info().Install
 		return agents.Failed, p
-	case exit.Intent != agents.IntentNone:
+	case exit.Intent != agents.IntentNone && !over:
 		return stopped(exit.Intent, d.amid())
 	case stray != nil:
 		return agents.Failed, stray
 	case d.end == "turn.failed":
 		return agents.Failed, failed(d.failure)
-	case exit.Signal != "":
+	case exit.Signal != "" && !over:
 		after := d.amid()
 		if d.end != "" {
 			after += ", after the turn was completed"

@@ -113,7 +113,10 @@ func subagentTurned(method, thread string, turn *fastjson.Value) []agents.Event 
 
 // turnEnded keeps how the turn ended. What is still pending then gets no answer any more.
 func (c *Conversation) turnEnded(id string, turn *fastjson.Value) []agents.Event {
-	if c.end != nil || c.turn != "" && id != c.turn {
+	if c.end != nil {
+		return native.SecondEnd("turn/completed", turn)
+	}
+	if c.turn != "" && id != c.turn {
 		return nil
 	}
 	end := &ending{status: native.String(turn, "status")}

@@ -29,7 +29,7 @@ type dialog struct {
 	denied  []string
 
 	failures []string // messages of error events
-	result   *result  // the last one
+	result   *result  // the first one
 
 	retry           *agents.Retry // a retry whose line goes on
 	settingsSkipped string        // why the CLI did not read our settings, or ""
@@ -47,6 +47,9 @@ type result struct {
 
 // SessionID is the native session's id once init has told it.
 func (d *dialog) SessionID() string { return d.session }
+
+// Ended reports whether the turn has ended.
+func (d *dialog) Ended() bool { return d.result != nil }
 
 // Line takes a line of standard output.
 func (d *dialog) Line(line []byte) []agents.Event {
@@ -202,6 +205,9 @@ func (d *dialog) onError(v *fastjson.Value) []agents.Event {
 
 func (d *dialog) onResult(v *fastjson.Value) []agents.Event {
 	d.heard = true
+	if d.result != nil {
+		return native.SecondEnd("result", v)
+	}
 	d.result = newResult(v)
 	return one(agents.TurnCompleted{Usage: d.result.usage, DurationMS: d.result.duration.Milliseconds()})
 }

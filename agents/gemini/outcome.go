@@ -38,6 +38,9 @@ func (d *dialog) answeredBy() string {
 }
 
 func (d *dialog) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
+	if exit.Intent == agents.IntentDone { // it was ended because the turn had ended
+		exit = agents.Exit{Stderr: exit.Stderr}
+	}
 	clean := exit.Err == nil && exit.Signal == "" && exit.Code == 0
 	switch {
 	case exit.Err != nil:

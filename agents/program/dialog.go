@@ -34,6 +34,9 @@ type dialog struct {
 	done    bool
 }
 
+// Ended reports whether the command has said that it is done.
+func (d *dialog) Ended() bool { return d.done }
+
 // SessionID is the session's id once the command has told it, if it can be gone on with.
 func (d *dialog) SessionID() string {
 	if !d.resumes {

@@ -53,6 +53,9 @@ func (d *dialog) answer() string {
 
 func (d *dialog) verdict(exit agents.Exit, text string, malformed error) (agents.Reason, *agents.Problem) {
 	_, tellsEnd := d.exec.Events["done"]
+	if exit.Intent == agents.IntentDone { // it was ended because it had said that it was done
+		exit = agents.Exit{Stderr: exit.Stderr}
+	}
 	switch {
 	case exit.Err != nil:
 		return fail(agents.CauseSpawn, "could not be started: "+exit.Err.Error(), Adapter{}.Info().Install)

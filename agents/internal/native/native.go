@@ -42,6 +42,13 @@ func Unknown(typ string, v *fastjson.Value) []agents.Event {
 	return []agents.Event{{Body: agents.Unknown{NativeType: typ, Raw: Raw(v)}}}
 }
 
+// SecondEnd are the events for one more end of a turn that has ended: the first one counts.
+func SecondEnd(typ string, v *fastjson.Value) []agents.Event {
+	return append(Unknown(typ, v), agents.Event{Body: agents.System{
+		Subtype: "warning", Message: "the agent ended its turn a second time; the first end counts",
+	}})
+}
+
 // String returns the string at the path keys, or "".
 func String(v *fastjson.Value, keys ...string) string { return string(v.GetStringBytes(keys...)) }
 
