@@ -1,6 +1,8 @@
 package agents
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -15,7 +17,7 @@ type Translator struct {
 	now      func() time.Time
 	seq      int64
 	emit     func(Event)
-	open     []string // ids of tools that have not completed
+	open     map[string]int64 // tools that have not completed, by id: the seq of their start
 	session  string
 }
 
@@ -35,7 +37,7 @@ func NewTranslator(d Dialog, env Envelope, now func() time.Time, emit func(Event
 	return &Translator{
 		dialog:   d,
 		envelope: Event{AgentType: env.Agent, Run: env.Run, Step: env.Step, Attempt: env.Attempt},
-		now:      now, emit: emit, session: env.Session,
+		now:      now, emit: emit, session: env.Session, open: map[string]int64{},
 	}
 }
 
@@ -91,7 +93,8 @@ func (t *Translator) End(exit Exit) Outcome {
 
 // closeTools ends the tools that are open, without a result for the reason why.
 func (t *Translator) closeTools(why string) {
-	for _, id := range slices.Clone(t.open) { // closing one takes it from the list
+	begun := func(a, b string) int { return cmp.Compare(t.open[a], t.open[b]) }
+	for _, id := range slices.SortedFunc(maps.Keys(t.open), begun) {
 		t.Emit(ToolCompleted{ToolID: id, Error: why})
 	}
 }
@@ -144,16 +147,15 @@ func (e Event) Numbered(seq int64) Event {
 func (t *Translator) track(b Body) bool {
 	switch x := b.(type) {
 	case ToolStarted:
-		if slices.Contains(t.open, x.ToolID) {
+		if _, open := t.open[x.ToolID]; open {
 			return false
 		}
-		t.open = append(t.open, x.ToolID)
+		t.open[x.ToolID] = t.seq
 	case ToolCompleted:
-		i := slices.Index(t.open, x.ToolID)
-		if i < 0 {
+		if _, open := t.open[x.ToolID]; !open {
 			return false
 		}
-		t.open = slices.Delete(t.open, i, i+1)
+		delete(t.open, x.ToolID)
 	}
 	return true
 }

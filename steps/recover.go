@@ -125,6 +125,9 @@ func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (age
 	tr := agents.NewTranslator(dialog, a.envelope(attempt, launch.Request.Session.ID), a.x.Now, func(e agents.Event) {
 		fresh := f.event(e)
 		guard.sees(e)
+		if b, ok := e.Body.(agents.ToolCompleted); ok {
+			guard.unasked(e, b) // that is on record, if there was anything to rule
+		}
 		unheard = unheard || a.x.before.unanswered(key, e.Body, fresh)
 	})
 	sink := a.x.translate(tr, name)

@@ -17,6 +17,7 @@ type dialog struct {
 	thread  string               // the thread's id, once codex has said it
 	turn    bool                 // the turn has started
 	tools   map[string]toolState // by item id, which counts from item_0 in each process
+	closed  native.Ring          // the ids among them that are closed
 	began   bool                 // the model was seen at work
 	answer  *string              // the last message of the agent
 	denied  []string

@@ -91,6 +91,7 @@ func (d *dialog) tool(phase string, item, line *fastjson.Value) []agents.Event {
 		return append(events, bodies(agents.ToolProgress{ToolID: id})...)
 	case "item.completed":
 		d.tools[id] = toolClosed
+		delete(d.tools, d.closed.Put(id))
 		return append(events, d.completed(id, call, item)...)
 	default:
 		return events

@@ -32,6 +32,7 @@ type Conversation struct {
 	broken    *agents.Problem // why codex cannot go on
 
 	items    map[string]*threadItem // by id
+	closed   native.Ring            // the ids of tool calls among them that are closed
 	pending  []*approval            // requests of codex that wait for an answer, oldest first
 	began    bool                   // the model was seen at work
 	answer   *string                // the last message of the agent

@@ -168,6 +168,7 @@ func (c *Conversation) tool(done bool, id string, v, line *fastjson.Value) []age
 	}
 	made := it.call
 	it.state, it.call = toolClosed, call{}
+	delete(c.items, c.closed.Put(id))
 	return append(events, c.completed(id, made, v)...)
 }
 

@@ -26,10 +26,11 @@ type dialog struct {
 	segment strings.Builder // assistant text since the last tool result
 	earlier string          // the last segment before, unless it was blank
 	calls   map[string]call // by tool id
+	ended   native.Ring     // the ids of those that have ended
 	denied  []string
 
-	failures []string // messages of error events
-	result   *result  // the first one
+	trouble string  // message of the last error event, "" if there was none
+	result  *result // the first one
 
 	retry           *agents.Retry // a retry whose line goes on
 	settingsSkipped string        // why the CLI did not read our settings, or ""
@@ -156,8 +157,8 @@ func (d *dialog) onToolResult(v *fastjson.Value) []agents.Event {
 		events = d.startTool(id, name, nil)
 	}
 	c = d.calls[id]
-	c.ended, c.untold = true, !told
-	d.calls[id] = c
+	d.calls[id] = call{ended: true, untold: !told}
+	delete(d.calls, d.ended.Put(id))
 	return append(events, d.endTool(id, c, v)...)
 }
 
@@ -199,7 +200,7 @@ func (d *dialog) text() string {
 func (d *dialog) onError(v *fastjson.Value) []agents.Event {
 	d.heard = true
 	message := either(readable(native.String(v, "message")), "an error without a message")
-	d.failures = append(d.failures, message)
+	d.trouble = message
 	return one(agents.Error{Message: message, Cause: causeOf(0, "", message)})
 }
 

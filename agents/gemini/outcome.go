@@ -53,7 +53,7 @@ func (d *dialog) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
 		return ofIntent(exit.Intent)
 	case exit.Signal != "":
 		return ofSignal(exit.Signal)
-	case d.result == nil && len(d.failures) == 0:
+	case d.result == nil && d.trouble == "":
 		return agents.Failed, d.withoutResult(exit)
 	}
 	p := d.failure(exit)
@@ -64,7 +64,7 @@ func (d *dialog) verdict(exit agents.Exit) (agents.Reason, *agents.Problem) {
 }
 
 func (d *dialog) succeeded() bool {
-	return d.result != nil && d.result.success && len(d.failures) == 0 && strings.TrimSpace(d.text()) != ""
+	return d.result != nil && d.result.success && d.trouble == "" && strings.TrimSpace(d.text()) != ""
 }
 
 // checkSettings refuses a success that the CLI reached without the turn limit. In
@@ -123,8 +123,8 @@ func (d *dialog) withoutResult(exit agents.Exit) *agents.Problem {
 // whose success has no text or a bad exit status.
 func (d *dialog) failure(exit agents.Exit) *agents.Problem {
 	switch {
-	case len(d.failures) > 0:
-		message := d.failures[len(d.failures)-1]
+	case d.trouble != "":
+		message := d.trouble
 		return problem(causeOf(exit.Code, "", message), message)
 	case d.result.success && exit.Code != 0:
 		return contradiction(exit)

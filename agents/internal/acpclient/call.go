@@ -55,6 +55,9 @@ func (c *Client) callOf(u *fastjson.Value) *call {
 		known = &call{id: id}
 		c.calls[id] = known
 	}
+	if known.ended {
+		return known
+	}
 	known.dir = c.dir
 	known.read(u)
 	if known.name == "" && c.info.toolInIDs {

@@ -55,6 +55,7 @@ func (c *Client) start(k *call) []agents.Event {
 // end tells what came of a call.
 func (c *Client) end(k *call) []agents.Event {
 	k.ended = true
+	defer c.forget(k)
 	done := agents.ToolCompleted{ToolID: k.id, Success: k.status == "completed", Result: k.output, ExitCode: k.exit}
 	if done.Result == nil && k.text != "" {
 		done.Result = agents.AppendString(nil, k.text)
@@ -65,6 +66,14 @@ func (c *Client) end(k *call) []agents.Event {
 		return one(done)
 	}
 	return append(one(done), k.effects()...)
+}
+
+// forget keeps of a call that has ended no more than that, and of very many not even that:
+// what was in its result may be large. Whoever judged it has the call itself.
+func (c *Client) forget(k *call) {
+	k.output, k.text = nil, ""
+	c.calls[k.id] = &call{id: k.id, told: true, ended: true}
+	delete(c.calls, c.ended.Put(k.id))
 }
 
 // errorOf is what a result says of a failure.

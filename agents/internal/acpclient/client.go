@@ -47,6 +47,7 @@ type Client struct {
 	dir      string // that the agent works in, absolute
 	model    string // as far as the agent has said it
 	calls    map[string]*call
+	ended    native.Ring         // the ids of those that have ended
 	requests map[string]*request // permission requests that wait for a decision, by id
 	judged   []*call             // that a permission was asked for
 	turn     turn
