@@ -20,7 +20,12 @@ const followPoll = 50 * time.Millisecond
 // error, or ctx ends (whose error it then returns). A run that was interrupted may
 // be resumed: Follow waits for that.
 func (v *View) Follow(ctx context.Context, fn func(line []byte) error) error {
-	events, err := openFile(filepath.Join(v.dir, eventsFile), os.O_RDONLY)
+	return v.FollowFrom(ctx, 0, fn)
+}
+
+// FollowFrom is Follow from a byte of the event log on, at which a line begins.
+func (v *View) FollowFrom(ctx context.Context, offset int64, fn func(line []byte) error) error {
+	events, err := v.openEvents()
 	if err != nil {
 		return err
 	}
@@ -32,7 +37,7 @@ func (v *View) Follow(ctx context.Context, fn func(line []byte) error) error {
 	defer records.Close()
 	tick := time.NewTicker(followPoll)
 	defer tick.Stop()
-	for tail := (lineTail{f: events}); ; {
+	for tail := (lineTail{f: events, off: offset}); ; {
 		// The journal first: the events of a run are written before its end. One that
 		// cannot be read is about to be repaired by a resume, or a matter for ReadRun.
 		last, readErr := lastRecord(records)
@@ -74,11 +79,12 @@ type lineTail struct {
 	buf []byte
 }
 
-const tailBuffer = 256 << 10
+// tailBuffer is small, for a server may have thousands who follow.
+const tailBuffer = 32 << 10
 
 // drain delivers all lines that are whole now.
 func (t *lineTail) drain(fn func([]byte) error) error {
-	if t.buf == nil {
+	if len(t.buf) != tailBuffer { // the first time, or a long line has made it larger
 		t.buf = make([]byte, tailBuffer)
 	}
 	for {

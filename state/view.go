@@ -187,19 +187,6 @@ func escapeName(s string) string {
 	return string(b)
 }
 
-// Events calls fn with each line of the event log, without its newline, until fn
-// returns an error. An unfinished last line is left out. The line is only valid
-// during the call.
-func (v *View) Events(fn func(line []byte) error) error {
-	f, err := openFile(filepath.Join(v.dir, eventsFile), os.O_RDONLY)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	t := lineTail{f: f}
-	return t.drain(fn)
-}
-
 // Audit calls fn with each line of the audit log, as Events does with those of the event
 // log.
 func (v *View) Audit(fn func(line []byte) error) error {

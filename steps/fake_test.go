@@ -265,6 +265,9 @@ func (s *fakeStore) Events(fn func([]byte) error) error {
 	return nil
 }
 
+// eventsAfter is for steps.Config: it may begin before the event.
+func (s *fakeStore) eventsAfter(_ int64, fn func([]byte) error) error { return s.Events(fn) }
+
 // at returns the store as it was when its log had n entries.
 func (s *fakeStore) at(t *testing.T, n int) *fakeStore {
 	t.Helper()
@@ -440,7 +443,7 @@ func (w *world) Run(ctx context.Context, s proc.Spec, sink proc.Sink) (proc.Resu
 func (w *world) executor() *Executor {
 	w.t.Helper()
 	c := w.config
-	c.RunID, c.Plan, c.Store, c.Launcher, c.Events = "run1", w.plan, w.store, w, w.store.Events
+	c.RunID, c.Plan, c.Store, c.Launcher, c.Events = "run1", w.plan, w.store, w, w.store.eventsAfter
 	c.Adapters = map[string]agents.Adapter{"fake": w.agent, "other": w.agent}
 	c.Now, c.Logger = time.Now, hclog.NewNullLogger()
 	if c.Workspace == "" {

@@ -19,8 +19,12 @@ type recorder struct {
 	mu     sync.Mutex
 	seq    int64
 	buf    []byte
-	broken error // the first failure to store an event
+	spans  map[string]eventSpan // by step
+	broken error                // the first failure to store an event
 }
+
+// An eventSpan is the numbers of the first and the last event of a step.
+type eventSpan struct{ first, last int64 }
 
 // record returns the first failure to store an event, of this one or before.
 func (r *recorder) record(e agents.Event) error {
@@ -28,6 +32,7 @@ func (r *recorder) record(e agents.Event) error {
 	defer r.mu.Unlock()
 	r.seq++
 	e = e.Numbered(r.seq)
+	r.note(e.Step, r.seq)
 	r.buf = append(e.Bounded(storedMax).AppendJSON(r.buf[:0]), '\n')
 	if err := r.append(r.buf); err != nil && r.broken == nil {
 		r.broken = err
@@ -36,6 +41,24 @@ func (r *recorder) record(e agents.Event) error {
 		r.observe(e)
 	}
 	return r.broken
+}
+
+// note takes in that an event is the latest of a step. mu is held, or nothing else goes on.
+func (r *recorder) note(step string, seq int64) {
+	s, known := r.spans[step]
+	if !known {
+		s.first = seq
+	}
+	s.last = seq
+	r.spans[step] = s
+}
+
+// span tells where the events of a step are; it is false if there are none.
+func (r *recorder) span(step string) (eventSpan, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s, ok := r.spans[step]
+	return s, ok
 }
 
 // err is the first failure to store an event.

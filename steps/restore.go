@@ -145,6 +145,7 @@ func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
 			return fmt.Errorf("an event cannot be read: %w", err)
 		}
 		x.recorder.seq = max(x.recorder.seq, e.Seq)
+		x.recorder.note(e.Step, e.Seq)
 		if e.Decision != "" {
 			x.before.decided[requestKey{attemptKey{e.Step, e.Attempt}, e.RequestID, e.ToolID}] = true
 		}

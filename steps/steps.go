@@ -57,8 +57,9 @@ type Config struct {
 	// Stop stops the run: nothing new starts. It may be nil, and must not block.
 	Stop func(reason error)
 	Now  func() time.Time
-	// Events calls its argument with every event of the run so far, one JSON line each.
-	Events  func(func(line []byte) error) error
+	// Events calls fn with the events of the run so far, one JSON line each, from one on that
+	// comes not long before the one with the number after + 1.
+	Events  func(after int64, fn func(line []byte) error) error
 	Observe func(agents.Event) // every new event, in order; must be quick
 	Logger  hclog.Logger
 	// Ask answers questions from where the user sits; nil: `flow approve` alone does.
@@ -105,7 +106,7 @@ func New(c Config) (*Executor, error) {
 		notifier:  &notifier{known: map[string]*attempt{}},
 		renderers: map[*pipeline.Plan]*pipeline.Renderer{},
 		frames:    recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
-		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe},
+		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe, spans: map[string]eventSpan{}},
 		answers:  newAnswers(c.Store, c.Logger), git: newGit(c), merging: make(chan struct{}, 1),
 	}
 	var errs []error

@@ -3,6 +3,7 @@ package steps
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,15 +25,25 @@ func (a *attempt) transcript(id string) (string, error) {
 // transcriptOf is the transcript of the attempts of one node, without those by a plan that
 // the run no longer follows.
 func (a *attempt) transcriptOf(step string) (string, error) {
-	t := transcript{step: step, from: a.x.ledger.get(step).first}
-	err := a.x.Events(func(line []byte) error {
+	span, ok := a.x.recorder.span(step)
+	if !ok {
+		return "", nil
+	}
+	t := transcript{step: step, from: a.x.ledger.get(step).first, last: span.last}
+	err := a.x.Events(span.first-1, func(line []byte) error {
 		if !bytes.Contains(line, []byte(step)) {
 			return nil // cheaper than reading it
 		}
 		return t.event(line)
 	})
+	if errors.Is(err, errTold) {
+		err = nil
+	}
 	return strings.TrimSpace(t.text.String()), err
 }
+
+// errTold ends the reading of events: none of those that follow is the step's.
+var errTold = errors.New("all is told")
 
 // instance is the path of the attempts that an input's result is of: those of the last
 // round of a loop, of the winner of a contest.
@@ -53,31 +64,45 @@ func instance(in dag.Input) (string, error) {
 
 type transcript struct {
 	step string
-	from int // attempts before this one do not count
+	from int   // attempts before this one do not count
+	last int64 // the number of its last event
 	text strings.Builder
+}
+
+// A toldEvent is what a transcript tells of an event.
+type toldEvent struct {
+	Seq        int64  `json:"seq"`
+	Step       string `json:"step"`
+	Attempt    int    `json:"attempt"`
+	Type       string `json:"type"`
+	Content    string `json:"content"`
+	IsPartial  bool   `json:"isPartial"`
+	Role       string `json:"role"`
+	NativeName string `json:"nativeName"`
+	Target     string `json:"target"`
+	Error      string `json:"error"`
+	FilePath   string `json:"filePath"`
+	ChangeType string `json:"changeType"`
 }
 
 // event adds what an event says, if it is the step's.
 func (t *transcript) event(line []byte) error {
-	var e struct {
-		Step       string `json:"step"`
-		Attempt    int    `json:"attempt"`
-		Type       string `json:"type"`
-		Content    string `json:"content"`
-		IsPartial  bool   `json:"isPartial"`
-		Role       string `json:"role"`
-		NativeName string `json:"nativeName"`
-		Target     string `json:"target"`
-		Error      string `json:"error"`
-		FilePath   string `json:"filePath"`
-		ChangeType string `json:"changeType"`
-	}
+	var e toldEvent
 	if err := json.Unmarshal(line, &e); err != nil {
 		return fmt.Errorf("an event cannot be read: %w", err)
 	}
-	if e.Step != t.step || e.Attempt < t.from {
-		return nil
+	if e.Step == t.step && e.Attempt >= t.from {
+		if err := t.tell(e); err != nil {
+			return err
+		}
 	}
+	if e.Seq >= t.last {
+		return errTold
+	}
+	return nil
+}
+
+func (t *transcript) tell(e toldEvent) error {
 	switch e.Type {
 	case "textChunk":
 		if e.Role == "assistant" {

@@ -81,7 +81,7 @@ func (e *engine) prepare() error {
 		RunID: header.ID, Started: header.Created, Plan: e.plan, Adapters: adapters(),
 		Store: e.run, Launcher: e.supervisor, Workspace: header.Workspace,
 		Inputs: e.inputs, Secrets: e.secrets, Environ: e.environ(),
-		Now: e.now, Events: e.run.Events, Observe: e.progress.event, Logger: log, Yes: e.yes, AskTimeout: e.ask, Stop: e.stop,
+		Now: e.now, Events: e.eventsAfter, Observe: e.progress.event, Logger: log, Yes: e.yes, AskTimeout: e.ask, Stop: e.stop,
 		CacheDir: filepath.Join(filepath.Dir(filepath.Dir(e.run.Dir())), "cache"),
 	}
 	switch {
@@ -97,6 +97,15 @@ func (e *engine) prepare() error {
 	}
 	e.executor, err = steps.New(config)
 	return err
+}
+
+// eventsAfter reads the events of the run from about a number on.
+func (e *engine) eventsAfter(after int64, fn func(line []byte) error) error {
+	offset, err := behindCursor(&e.run.View, after)
+	if err != nil {
+		return err
+	}
+	return e.run.EventsFrom(offset, fn)
 }
 
 // simulated returns the command lines of the simulated agents, whose sessions live

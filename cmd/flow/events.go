@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -82,10 +83,16 @@ func knownStep(v *state.View, step string) error {
 
 // eventPrinter prints the events of step, and of the steps inside it, or all.
 func (a *app) eventPrinter(w io.Writer, output, step string) func([]byte) error {
+	of := []byte(`"step":"` + step) // to look for is cheaper than to read the line
 	return func(line []byte) error {
+		if step != "" && !bytes.Contains(line, of) {
+			return nil
+		}
 		var e eventLine
-		if err := json.Unmarshal(line, &e); err != nil {
-			return err
+		if step != "" || output == "text" {
+			if err := json.Unmarshal(line, &e); err != nil {
+				return err
+			}
 		}
 		if step != "" && e.Step != step && !strings.HasPrefix(e.Step, step+".") {
 			return nil

@@ -398,13 +398,13 @@ func (h *host) chatOf(p rpc.RunParams) (*state.View, error) {
 }
 
 // lastSeq is the seq of the last event of a run, 0 if there is none.
-func lastSeq(v *state.View) (last int64, err error) {
-	err = v.Events(func(line []byte) error {
-		at, err := placeOf(line)
-		last = max(last, at.Seq)
-		return err
-	})
-	return last, err
+func lastSeq(v *state.View) (int64, error) {
+	line, err := v.LastEvent()
+	if line == nil || err != nil {
+		return 0, err
+	}
+	at, err := placeOf(line)
+	return at.Seq, err
 }
 
 // stopAgent is agent/stop.

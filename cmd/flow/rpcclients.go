@@ -249,11 +249,14 @@ func (t *telling) follow(ctx context.Context) error {
 	if t.own == nil {
 		watch.Go(func() { t.watchForeign(watching) })
 	}
-	err := t.view.Follow(ctx, func(line []byte) error {
-		next, err := sendEvent(ctx, t.session, line, t.following)
-		t.after = next
-		return err
-	})
+	offset, err := behindCursor(t.view, t.after)
+	if err == nil {
+		err = t.view.FollowFrom(ctx, offset, func(line []byte) error {
+			next, err := sendEvent(ctx, t.session, line, t.following)
+			t.after = next
+			return err
+		})
+	}
 	done()
 	watch.Wait()
 	if err != nil {

@@ -111,10 +111,26 @@ func (h *host) runEvents(c *rpc.Call, p rpc.EventsParams) (rpc.EventsResult, err
 		page.result.Subscribed = true
 		return page.result, h.subscribe(c, following{run: page.result.Run, step: p.Step, after: p.After, runEvents: p.RunEvents})
 	}
-	if err := v.Events(page.add); err != nil && !errors.Is(err, errPageFull) {
+	offset, err := behindCursor(v, p.After)
+	if err == nil {
+		err = v.EventsFrom(offset, page.add)
+	}
+	if err != nil && !errors.Is(err, errPageFull) {
 		return rpc.EventsResult{}, err
 	}
 	return page.result, nil
+}
+
+// behindCursor is where in the event log to look for the events behind a cursor: page after
+// page, and client after client, must not read it from its beginning.
+func behindCursor(v *state.View, after int64) (int64, error) {
+	if after <= 0 {
+		return 0, nil
+	}
+	return v.EventOffset(func(line []byte) bool {
+		at, err := placeOf(line)
+		return err == nil && at.Seq <= after
+	})
 }
 
 // stepOf refuses a step that the run does not have; "" is all of them.

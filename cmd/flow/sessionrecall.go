@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 
@@ -16,7 +17,13 @@ func (a *app) recordedEvents(s *session, line func([]byte) error) error {
 		return err
 	}
 	r := recall{view: v, session: s.ID, line: line}
-	return v.Events(r.event)
+	id := agents.AppendString(nil, s.ID)
+	return v.Events(func(line []byte) error {
+		if !bytes.Contains(line, id) {
+			return nil // cheaper than reading it
+		}
+		return r.event(line)
+	})
 }
 
 // A recall picks the events of one session from those of a run, and adds the prompts. Most
