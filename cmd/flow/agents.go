@@ -60,7 +60,7 @@ func (a *app) agents(output string) error {
 		return err
 	}
 	if output == "json" {
-		err = printJSON(a.stdout, all)
+		err = printJSON(a.out("json"), all)
 	} else {
 		err = agentTable(a, all, machine)
 	}

@@ -16,13 +16,14 @@ import (
 	"flow/agents/codex"
 	"flow/agents/gemini"
 	"flow/agents/program"
+	"flow/cmd/flow/internal/console"
 	"flow/state"
 )
 
 // app is what every command shares: the process's edges and the global flags.
 type app struct {
 	stdin          io.Reader
-	stdout, stderr io.Writer
+	stdout, stderr io.Writer // for people; see out and exact
 	getenv         func(string) string
 	environ        func() []string
 	now            func() time.Time
@@ -47,12 +48,24 @@ func adapters() map[string]agents.Adapter {
 func (a *app) main(args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	err := root.Execute()
-	if err == nil {
-		return 0
+	status := a.report(root.Execute())
+	if err := console.Flush(a.stdout); err != nil && status == 0 {
+		status = a.report(err)
 	}
-	return a.report(err)
+	_ = console.Flush(a.stderr)
+	return status
 }
+
+// out is standard output for text, or with the format json for JSON.
+func (a *app) out(format string) io.Writer {
+	if format == "json" {
+		return console.As(a.stdout, console.JSON)
+	}
+	return a.stdout
+}
+
+// exact is standard output for what programs read byte for byte.
+func (a *app) exact() io.Writer { return console.As(a.stdout, console.Exact) }
 
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{

@@ -50,7 +50,7 @@ func (a *app) artifactsCommand() *cobra.Command {
 			case to != "":
 				return a.extract(v, all, to, step == "", force)
 			case output == "json":
-				return jsonLines(a.stdout, all)
+				return jsonLines(a.out("json"), all)
 			}
 			return artifactTable(a.stdout, all)
 		},

@@ -37,7 +37,7 @@ func (a *app) audit(name, output string) error {
 	}
 	if output == "json" {
 		return v.Audit(func(line []byte) error {
-			_, err := fmt.Fprintf(a.stdout, "%s\n", line)
+			_, err := fmt.Fprintf(a.out(output), "%s\n", line)
 			return err
 		})
 	}

@@ -60,7 +60,7 @@ func (a *app) showConfig(args []string, f configFlags) error {
 	}
 	chosen := slices.DeleteFunc(all, func(s pipeline.Setting) bool { return !belongs(s.Key, args) })
 	if f.output == "json" {
-		return printJSON(a.stdout, append([]pipeline.Setting{}, chosen...))
+		return printJSON(a.out("json"), append([]pipeline.Setting{}, chosen...))
 	}
 	if len(chosen) == 0 {
 		fmt.Fprintf(a.stderr, "flow: nothing sets %s\nhint: flow config lists what is set\n", strings.Join(args, ", "))

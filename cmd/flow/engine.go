@@ -12,6 +12,7 @@ import (
 
 	"flow/agents"
 	"flow/agents/proc"
+	"flow/cmd/flow/internal/console"
 	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/pipeline/local"
@@ -71,7 +72,7 @@ func (e *engine) prepare() error {
 		return err
 	}
 	e.stops = make(chan error, 1)
-	e.progress = newProgress(e.stderr, e.quiet, e.now)
+	e.progress = e.newProgress(e.quiet)
 	e.machine = dag.New(e.plan, dag.Options{})
 	e.supervisor = proc.New(proc.Options{
 		Record: filepath.Join(e.run.Dir(), exitsFile), KeepOpen: []*os.File{e.run.LockFile()}, Logger: log.Named("proc"),
@@ -155,7 +156,7 @@ func (e *engine) execute() error {
 		return err
 	}
 	e.progress.end(report)
-	if err := report.print(e.stdout, e.output); err != nil {
+	if err := report.print(e.out(e.output), e.output); err != nil && !console.ReaderGone(err) {
 		return err
 	}
 	failpoint.Reach("report-printed")
@@ -248,7 +249,9 @@ func watchSignals(ctx context.Context, heard func(s syscall.Signal, count int, c
 			signal.Notify(signals, s)
 		}
 	}
-	signal.Ignore(syscall.SIGPIPE) // a closed pipe is an error of the write, not the end of flow
+	// A closed pipe is an error of the write, not the end of flow. The signal is not ignored:
+	// what flow starts would ignore it too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	done := make(chan struct{})
 	go func() {
 		for count := 1; ; count++ {

@@ -55,7 +55,7 @@ func (a *app) events(name, step, output string, follow bool) error {
 			return err
 		}
 	}
-	out := bufio.NewWriter(a.stdout)
+	out := bufio.NewWriter(a.out(output))
 	show := a.eventPrinter(out, output, step)
 	if !follow || v.Summary().Status != state.StatusRunning {
 		return errors.Join(v.Events(show), out.Flush())

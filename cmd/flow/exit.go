@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"syscall"
 
+	"flow/cmd/flow/internal/console"
 	"flow/pipeline"
 	"flow/state"
 	"flow/steps"
@@ -33,12 +34,20 @@ func (e exitError) Error() string { return fmt.Sprintf("exit status %d", e.code)
 func (a *app) report(err error) int {
 	var (
 		exit      exitError
+		output    *console.Error
 		invalid   pipeline.Errors
 		preflight *steps.PreflightError
 	)
 	switch {
+	case err == nil:
+		return 0
 	case errors.As(err, &exit):
 		return exit.code
+	case console.ReaderGone(err):
+		return 0 // it has seen enough
+	case errors.As(err, &output):
+		fmt.Fprintf(a.stderr, "flow: what was to be printed is not there, or not all of it: %v\nhint: what runs did is recorded: flow show, flow output\n", err)
+		return exitFailed
 	case errors.As(err, &invalid):
 		a.explain(invalid)
 		return exitUsage

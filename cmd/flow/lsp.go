@@ -21,7 +21,7 @@ func (a *app) lspCommand() *cobra.Command {
 			"mistakes and warnings while a pipeline is written, completion, explanations, definitions and an outline.",
 		Args: noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return lsp.Serve(a.stdin, a.stdout, lsp.Options{
+			return lsp.Serve(a.stdin, a.exact(), lsp.Options{
 				Check: a.checkText, Agents: slices.Sorted(maps.Keys(adapters())), Delay: 200 * time.Millisecond,
 				Config: func(path string) bool { return a.ownerOf(path) != "" },
 			})

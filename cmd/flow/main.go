@@ -7,6 +7,7 @@ import (
 
 	"flow/agents/proc"
 	"flow/agents/simulate"
+	"flow/cmd/flow/internal/console"
 )
 
 func main() {
@@ -19,8 +20,9 @@ func realMain() int {
 	if len(os.Args) > 2 && os.Args[1] == agentCommand {
 		return simulate.Main(os.Args[2], os.Args[3:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 	}
+	stdout, stderr := console.Standard(os.Stdout, os.Stderr)
 	a := &app{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		stdin: os.Stdin, stdout: stdout, stderr: stderr,
 		getenv: os.Getenv, environ: os.Environ, now: time.Now,
 	}
 	return a.main(os.Args[1:])

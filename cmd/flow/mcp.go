@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flow/cmd/flow/internal/console"
 	"flow/pipeline"
 	"flow/steps"
 )
@@ -50,7 +51,7 @@ func (a *app) mcp(cmd *cobra.Command, f mcpFlags) error {
 	if err != nil {
 		return err
 	}
-	audit := a.stderr
+	audit := console.As(a.stderr, console.JSON)
 	if f.audit != "" {
 		file, err := os.OpenFile(f.audit, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 		if err != nil {
@@ -59,7 +60,7 @@ func (a *app) mcp(cmd *cobra.Command, f mcpFlags) error {
 		defer file.Close()
 		audit = file
 	}
-	return (&permitter{judge: judge, audit: audit, now: a.now}).serve(cmd.Context(), io.NopCloser(a.stdin), a.stdout)
+	return (&permitter{judge: judge, audit: audit, now: a.now}).serve(cmd.Context(), io.NopCloser(a.stdin), a.exact())
 }
 
 // judge reads the policy.

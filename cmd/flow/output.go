@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"flow/cmd/flow/internal/console"
 	"flow/pipeline/dag"
 	"flow/steps"
 )
@@ -43,7 +44,7 @@ func (a *app) stepOutput(name, step string) error {
 		case err != nil:
 			return err
 		case len(r.Output) > 0:
-			err = a.printText(string(r.Output))
+			_, err = fmt.Fprintln(a.out("json"), string(r.Output))
 		case r.Text != nil:
 			err = a.printText(strings.TrimRight(*r.Text, "\n"))
 		case s.Form != dag.Single:
@@ -70,12 +71,29 @@ func noOutput(m *dag.Machine, run, step string) error {
 	return fmt.Errorf("step %s has no output yet\nhint: flow show %s lists the steps as they stand", step, run)
 }
 
-// printText prints text as it is, or without control characters to a terminal: an
-// agent must not be able to steer it.
+// printText prints data: as it is where a program takes it, clean where a person sees it. In
+// the log of a build system it must not give commands, so that there only a file gets the
+// text as it is.
 func (a *app) printText(text string) error {
-	if isTerminal(a.stdout) {
-		text = printable(text)
+	out := a.exact()
+	if isTerminal(a.stdout) || a.logged() && !isRegular(a.stdout) {
+		out = a.stdout
 	}
-	_, err := fmt.Fprintln(a.stdout, text)
+	_, err := fmt.Fprintln(out, text)
 	return err
+}
+
+// logged reports whether a build system reads what flow prints: GitHub Actions and those that
+// do as it does, Azure Pipelines, TeamCity.
+func (a *app) logged() bool {
+	return a.getenv("GITHUB_ACTIONS") != "" || a.getenv("TF_BUILD") != "" || a.getenv("TEAMCITY_VERSION") != ""
+}
+
+func isRegular(f any) bool {
+	file := console.File(f)
+	if file == nil {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode().IsRegular()
 }

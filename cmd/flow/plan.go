@@ -53,7 +53,7 @@ func (a *app) plan(file string, f runFlags) error {
 		return err
 	}
 	if f.output == "json" {
-		return printJSON(a.stdout, p)
+		return printJSON(a.out("json"), p)
 	}
 	var b bytes.Buffer
 	printPreview(&b, p)

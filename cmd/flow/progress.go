@@ -8,8 +8,10 @@ import (
 	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"flow/agents"
+	"flow/cmd/flow/internal/console"
 	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/state"
@@ -29,10 +31,12 @@ type progress struct {
 	crowd map[string]*crowd  // by path of a `foreach` with many items
 
 	asking string // what stands before the cursor while a person is asked
+	erases bool   // the terminal knows control sequences, and is to have them
 }
 
-func newProgress(w io.Writer, quiet bool, now func() time.Time) *progress {
-	return &progress{w: w, quiet: quiet, now: now, began: now()}
+func (a *app) newProgress(quiet bool) *progress {
+	erases := a.getenv("NO_COLOR") == "" && a.getenv("TERM") != "dumb"
+	return &progress{w: a.stderr, quiet: quiet, now: a.now, began: a.now(), erases: erases}
 }
 
 func (p *progress) begin(h state.Header, plan *pipeline.Plan) {
@@ -343,47 +347,54 @@ func (p *progress) print(text string) {
 		return
 	}
 	// The question stays the last line of the terminal.
-	fmt.Fprintf(p.w, "%s%s\n%s", eraseLine, text, p.asking)
+	p.leaveLine()
+	fmt.Fprintf(p.w, "%s\n%s", text, p.asking)
 }
 
-// eraseLine empties the line of the terminal that the cursor is in.
+// eraseLine empties the line of the terminal that the cursor is in. It is the only control
+// sequence that flow writes.
 const eraseLine = "\r\x1b[K"
+
+// leaveLine takes the question away, or on a terminal that cannot do that or shows it in
+// several lines, goes on below it.
+func (p *progress) leaveLine() {
+	if p.erases && utf8.RuneCountInString(p.asking) < columns(p.w) {
+		console.Control(p.w, eraseLine)
+		return
+	}
+	fmt.Fprintln(p.w)
+}
 
 // prompt shows what stands before the cursor while a person is asked; "" ends that.
 func (p *progress) prompt(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asking != "" {
-		fmt.Fprint(p.w, eraseLine)
+		p.leaveLine()
 	}
 	p.asking = text
 	fmt.Fprint(p.w, text)
 }
 
-// printable is s without the control characters with which it could steer a terminal;
-// lines and tabs stay.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return -1
-	}, s)
+// entered says that the person has ended the line of the question.
+func (p *progress) entered() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.asking = ""
 }
 
-// oneLine makes text that an agent wrote fit for a terminal: no control
-// characters, one line, at most limit characters.
+// printable is text that a person may read.
+func printable(s string) string { return console.Clean(s) }
+
+// oneLine makes text that an agent wrote fit for a line of a table: no control characters,
+// one line, at most limit characters.
 func oneLine(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
+		if unicode.IsSpace(r) {
 			return ' '
-		case !unicode.IsPrint(r):
-			return -1
-		default:
-			return r
 		}
-	}, s)
+		return r
+	}, console.Clean(s))
 	if r := []rune(s); len(r) > limit {
 		return string(r[:limit-1]) + "…"
 	}

@@ -7,12 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"flow/cmd/flow/internal/console"
 	"flow/pipeline/local"
 	"flow/steps"
 )
@@ -43,19 +43,32 @@ func (a *app) interactive(f driveFlags) bool {
 }
 
 func isTerminal(f any) bool {
-	file, ok := f.(*os.File)
-	if !ok {
+	file := console.File(f)
+	if file == nil {
 		return false
 	}
 	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
 	return err == nil
 }
 
+// columns is the width of a terminal, 0 where it is not known.
+func columns(f any) int {
+	file := console.File(f)
+	if file == nil {
+		return 0
+	}
+	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
 // foreground reports whether f is a terminal that this process may read from. One in the
 // background would be stopped when it tries.
 func foreground(f any) bool {
-	file, ok := f.(*os.File)
-	if !ok {
+	file := console.File(f)
+	if file == nil {
 		return false
 	}
 	group, err := unix.IoctlGetInt(int(file.Fd()), unix.TIOCGPGRP)
@@ -81,6 +94,7 @@ func (p *prompter) Answer(ctx context.Context, q steps.Question) (steps.Answer, 
 			if !ok {
 				return steps.Answer{}, local.ErrNobody
 			}
+			p.progress.entered()
 			if answer, ok := p.understand(q, strings.TrimSpace(line)); ok {
 				return answer, nil
 			}

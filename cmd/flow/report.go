@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"flow/agents"
+	"flow/cmd/flow/internal/console"
 	"flow/pipeline/dag"
 	"flow/state"
 	"flow/steps"
@@ -196,12 +197,28 @@ func (r *report) print(w io.Writer, format string) error {
 	if len(r.Outputs) == 0 {
 		return nil
 	}
+	var doc yaml.Node
+	if err := doc.Encode(r.Outputs); err != nil {
+		return err
+	}
+	quoteUnclean(&doc)
 	enc := yaml.NewEncoder(w)
 	enc.SetIndent(2)
-	if err := enc.Encode(r.Outputs); err != nil {
+	if err := enc.Encode(&doc); err != nil {
 		return err
 	}
 	return enc.Close()
+}
+
+// quoteUnclean puts texts that are not printed as they are into double quotes, where the
+// escapes that they are printed with mean the same.
+func quoteUnclean(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!str" && console.Clean(n.Value) != n.Value {
+		n.Style = yaml.DoubleQuotedStyle
+	}
+	for _, in := range n.Content {
+		quoteUnclean(in)
+	}
 }
 
 // printJSON writes the report as JSON, the steps one after the other.

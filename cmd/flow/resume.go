@@ -122,7 +122,7 @@ func (e *engine) nothingLeft() error {
 	if err != nil {
 		return err
 	}
-	return r.print(e.stdout, e.output)
+	return r.print(e.out(e.output), e.output)
 }
 
 // replay brings the machine and the executor to where the run stopped.

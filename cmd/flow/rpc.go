@@ -33,7 +33,7 @@ func (a *app) rpc(detach bool) error {
 	h := a.newHost(dir)
 	ctx, stop := watchSignals(context.Background(), h.interrupted)
 	defer stop()
-	err = h.server().Serve(ctx, a.stdin, a.stdout, func() {
+	err = h.server().Serve(ctx, a.stdin, a.exact(), func() {
 		if !detach {
 			h.stopAll(errClientGone)
 		}

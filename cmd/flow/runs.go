@@ -39,7 +39,7 @@ func (a *app) runs(output string, limit int) error {
 		return err
 	}
 	if output == "json" {
-		return jsonLines(a.stdout, runs)
+		return jsonLines(a.out("json"), runs)
 	}
 	t := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "RUN\tPIPELINE\tSTATUS\tSTARTED\tTIME")

@@ -36,7 +36,7 @@ func (a *app) schema(of string) error {
 		text, err = a.newHost("").server().Schema()
 	}
 	if err == nil {
-		_, err = a.stdout.Write(text)
+		_, err = a.out("json").Write(text)
 	}
 	return err
 }

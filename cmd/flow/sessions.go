@@ -90,7 +90,7 @@ func (a *app) sessions(q sessionQuery, output string) error {
 		all = all[:min(len(all), q.most())]
 	}
 	if output == "json" {
-		return jsonLines(a.stdout, all)
+		return jsonLines(a.out("json"), all)
 	}
 	return sessionTable(a.stdout, all, q.native)
 }

@@ -46,7 +46,7 @@ func (a *app) showSession(id, agent, output string) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(a.stdout)
+	out := bufio.NewWriter(a.out(output))
 	if output == "json" {
 		err = a.sessionEvents(found, func(line []byte) error {
 			_, err := out.Write(append(slices.Clip(line), '\n'))

@@ -43,7 +43,7 @@ func (a *app) show(name, output string) error {
 		return err
 	}
 	if output == "json" {
-		return r.print(a.stdout, output)
+		return r.print(a.out(output), output)
 	}
 	return r.table(a.stdout, v.Header())
 }

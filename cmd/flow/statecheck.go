@@ -69,7 +69,7 @@ func (a *app) stateCheck(names []string, output string) error {
 
 func (a *app) printFindings(found []state.Finding, output string) error {
 	if output == "json" {
-		return jsonLines(a.stdout, found)
+		return jsonLines(a.out("json"), found)
 	}
 	for _, f := range found {
 		text := f.String()

@@ -37,7 +37,7 @@ func (a *app) stateExport(name, output string) error {
 		if isTerminal(a.stdout) {
 			return usageError{errors.New("an archive is nothing for a terminal\nhint: -o FILE.tar writes it into a file")}
 		}
-		return v.Export(a.stdout)
+		return v.Export(a.exact())
 	}
 	return writeArchive(v, output)
 }

@@ -202,7 +202,7 @@ func (g *gc) remove(ctx context.Context, t *worktrees, r state.Summary, line gcL
 
 func (g *gc) report(l gcLine) error {
 	if g.output == "json" {
-		return jsonLines(g.stdout, []gcLine{l})
+		return jsonLines(g.out("json"), []gcLine{l})
 	}
 	text := fmt.Sprintf("%s %s (%s)", l.Action, l.Run, l.Status)
 	if l.Why != "" {

@@ -54,7 +54,7 @@ func (a *app) translate(f translateFlags) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriterSize(a.stdout, 256<<10)
+	out := bufio.NewWriterSize(a.out("json"), 256<<10)
 	var (
 		buf    []byte
 		broken error

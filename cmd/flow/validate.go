@@ -113,7 +113,7 @@ func (a *app) validateJSON(files []string, strict bool) error {
 			all = append(all, newProblem(e, "error"))
 		}
 	}
-	if err := printJSON(a.stdout, all); err != nil {
+	if err := printJSON(a.out("json"), all); err != nil {
 		return err
 	}
 	return exited(code)

@@ -132,7 +132,7 @@ func (t *worktrees) list(ctx context.Context) error {
 		}
 	}
 	if t.output == "json" {
-		return jsonLines(t.stdout, all)
+		return jsonLines(t.out("json"), all)
 	}
 	return worktreeTable(t.stdout, all)
 }
@@ -236,7 +236,7 @@ func (t *worktrees) pruneOne(ctx context.Context, w *workspace.Workspace, keep s
 
 func (t *worktrees) report(lines []worktree) error {
 	if t.output == "json" {
-		return jsonLines(t.stdout, lines)
+		return jsonLines(t.out("json"), lines)
 	}
 	for _, l := range lines {
 		text := fmt.Sprintf("%s %s %s (%s): %s", l.Action, l.Run, l.Step, l.State, l.Dir)
