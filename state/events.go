@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"flow/state/disk"
 )
 
 // Events calls fn with each line of the event log, without its newline, until fn
@@ -59,7 +61,7 @@ func (v *View) LastEvent() ([]byte, error) {
 	return line, err
 }
 
-func (v *View) openEvents() (*os.File, error) {
+func (v *View) openEvents() (*disk.File, error) {
 	return openFile(filepath.Join(v.dir, eventsFile), os.O_RDONLY)
 }
 
