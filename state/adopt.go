@@ -51,7 +51,7 @@ func (s *Store) settle(temp, id string) error {
 	if status == StatusRunning {
 		return nil
 	}
-	return s.addIndex(entry{ID: id, Type: entryFinished, Time: at, Status: status})
+	return s.addIndex(finishedEntry(id, status, at))
 }
 
 // Remove takes a run away, with all that is in its directory. A process that has it open

@@ -16,6 +16,7 @@ var (
 	ErrExists    = errors.New("run exists already")
 	ErrNewer     = errors.New("written by a newer flow")
 	ErrClosed    = errors.New("run is closed")
+	ErrUnlisted  = errors.New("the list of runs does not say it yet")
 )
 
 // Error says what is wrong with the state and what to do about it.

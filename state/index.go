@@ -112,6 +112,47 @@ func tailOf(s string) string {
 	return "…" + s[cut:]
 }
 
+func finishedEntry(id, status string, at time.Time) entry {
+	return entry{ID: id, Type: entryFinished, Time: at, Status: status}
+}
+
+// relist tells the index how a run ended, should it not know: flow, or the disk, failed
+// between the journal and the index.
+func (s *Store) relist(v *View) error {
+	status, at := finishedStatus(v.records[len(v.records)-1])
+	if status == StatusRunning {
+		return nil
+	}
+	newest, err := s.newestEntry(v.header.ID)
+	if err != nil || newest.Type == entryFinished {
+		return err
+	}
+	return s.addIndex(finishedEntry(v.header.ID, status, at))
+}
+
+// newestEntry is what the index says last of a run.
+func (s *Store) newestEntry(id string) (entry, error) {
+	f, err := openFile(s.path(indexFile), os.O_RDONLY)
+	if err != nil {
+		return entry{}, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return entry{}, err
+	}
+	for lines := newBackward(f, fi.Size()); ; {
+		line, err := lines.next()
+		if err != nil {
+			return entry{}, err
+		}
+		var e entry
+		if json.Unmarshal(line, &e) == nil && e.ID == id {
+			return e, nil
+		}
+	}
+}
+
 // addIndex appends an entry.
 func (s *Store) addIndex(e entry) error {
 	unlock, err := s.lock(unix.LOCK_EX)

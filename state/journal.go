@@ -128,15 +128,16 @@ func (j *journal) sync() error {
 	if err != nil {
 		return err
 	}
-	if err := j.events.sync(j.fdatasync); err != nil {
-		return j.fail(err)
-	}
+	eventsErr := j.events.sync(j.fdatasync)
 	failpoint.Reach("events-synced")
 	if err := j.fdatasync(j.log.f); err != nil {
-		return j.fail(err)
+		return j.fail(errors.Join(eventsErr, err))
 	}
 	failpoint.Reach("journal-synced")
 	j.synced = end
+	if eventsErr != nil { // nothing is acknowledged; what was recorded is kept, to be gone on from
+		return j.fail(eventsErr)
+	}
 	return nil
 }
 

@@ -78,7 +78,7 @@ func (s *Store) entries(id string) []entry {
 	}
 	list := []entry{h.entry()}
 	if status, ended := finishedStatus(rec); status != StatusRunning {
-		list = append(list, entry{ID: id, Type: entryFinished, Time: ended, Status: status})
+		list = append(list, finishedEntry(id, status, ended))
 	}
 	return list
 }

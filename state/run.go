@@ -57,6 +57,7 @@ func (s *Store) OpenRun(ctx context.Context, id string) (*Run, error) {
 	if err := v.readJournal(); err != nil {
 		return nil, errors.Join(err, unlockRun(lock))
 	}
+	_ = s.relist(v) // a list that lacks an end is none the worse for it
 	for _, name := range withPrefix(filepath.Join(dir, blobsDir), blobTemp) {
 		_ = disk.Remove(name) // left by a crash; harmless, and it will be tried again
 	}
@@ -166,8 +167,8 @@ func (r *Run) PutBlob(data []byte) (ref string, err error) {
 }
 
 // Finish records, durably, that the run ended with status, and tells the index. If
-// only the latter fails, that error is returned and the run is finished
-// nevertheless. A run that is resumed may be finished again.
+// only the latter fails, the error is ErrUnlisted and the run is finished
+// nevertheless; OpenRun makes up for it. A run that is resumed may be finished again.
 func (r *Run) Finish(status string) error {
 	if !recordType.MatchString(status) || slices.Contains(derivedStatuses(), status) {
 		return fmt.Errorf("status %q must match %s and be none of %q", status, recordType, derivedStatuses())
@@ -182,7 +183,10 @@ func (r *Run) Finish(status string) error {
 		}
 		r.finished.Store(true)
 		failpoint.Reach("run-finished")
-		return r.store.addIndex(entry{ID: r.header.ID, Type: entryFinished, Time: time.Now().UTC(), Status: status})
+		if err := r.store.addIndex(finishedEntry(r.header.ID, status, time.Now().UTC())); err != nil {
+			return fmt.Errorf("%w: %w", ErrUnlisted, err)
+		}
+		return nil
 	})
 }
 

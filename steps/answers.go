@@ -45,7 +45,7 @@ func PutAnswer(run runDir, key string, a Answer) error {
 	if err := disk.MkdirAllDurably(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	temp, err := disk.CreateTemp(filepath.Dir(name), ".new-*") // with mode 0600
+	temp, err := disk.CreateTemp(filepath.Dir(name), newPrefix+"*") // with mode 0600
 	if err != nil {
 		return err
 	}

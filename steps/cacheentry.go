@@ -144,7 +144,7 @@ func (a *attempt) keepInCache(ctx context.Context) error {
 	if err := disk.MkdirAll(a.x.CacheDir, 0o700); err != nil {
 		return err
 	}
-	temp, err := disk.MkdirTemp(a.x.CacheDir, ".new-")
+	temp, err := a.x.scratch()
 	if err != nil {
 		return err
 	}

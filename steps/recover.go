@@ -30,12 +30,14 @@ const (
 // noted, to be gone on with. Either way what it used counts.
 //
 // There are several when flow died again before the attempt after the lost one had
-// come to anything. Among an agent's turns there are processes of other kinds.
+// come to anything. Files of this attempt itself are there when its beginning was recorded
+// and not yet on the disk as that failed. Among an agent's turns there are processes of
+// other kinds.
 func (a *attempt) adopt() (out agents.Outcome, done bool, err error) {
 	if out, err = a.answered(); err != nil {
 		return out, false, err
 	}
-	for _, attempt := range a.x.ledger.get(a.task.Path).open {
+	for _, attempt := range append(slices.Clip(a.x.ledger.get(a.task.Path).open), a.task.Attempt) {
 		own := a.x.before.own[attemptKey{a.task.Path, attempt}]
 		for turn := 1; a.x.ran(label(a.task.Path, attempt, turn)); turn++ {
 			name := label(a.task.Path, attempt, turn)

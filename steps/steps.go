@@ -100,6 +100,7 @@ type Executor struct {
 // go on. The error says that a template of the plan or one of its agents cannot be
 // used by this flow.
 func New(c Config) (*Executor, error) {
+	sweep(c.Store.Dir())
 	x := &Executor{
 		Config: c, ledger: newLedger(), budgets: newBudgets(),
 		versions: &versions{known: map[string]string{}}, traffic: &traffic{working: map[string]int{}, arrived: map[string]int{}},

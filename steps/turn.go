@@ -254,6 +254,9 @@ func (a *attempt) write(spec proc.Spec, cmd agents.Command, launch Launch) error
 	return nil
 }
 
+// newPrefix begins the names of files in the making.
+const newPrefix = ".new-"
+
 // putFile writes f in one step, for an agent of another turn may be reading it. It
 // need not survive a power failure: the next attempt writes its own.
 func putFile(f agents.File) error {
@@ -261,7 +264,7 @@ func putFile(f agents.File) error {
 	if err := disk.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	temp, err := disk.CreateTemp(dir, ".new-*") // with mode 0600
+	temp, err := disk.CreateTemp(dir, newPrefix+"*") // with mode 0600
 	if err != nil {
 		return err
 	}

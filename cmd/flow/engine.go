@@ -47,7 +47,7 @@ const exitsFile = "exits.jsonl"
 
 // runAndClose executes the run, prints its report and gives up its lock.
 func (e *engine) runAndClose() (err error) {
-	defer func() { err = errors.Join(err, e.run.Close()) }()
+	defer func() { err = e.closed(err, e.run.Close()) }()
 	if err := e.ready(); err != nil {
 		return err
 	}
@@ -152,8 +152,10 @@ func (e *engine) execute() error {
 		return e.broken(err)
 	}
 	failpoint.Reach("run-concluded")
-	if err := e.run.Finish(report.Status); err != nil {
-		return err
+	if err := e.run.Finish(report.Status); errors.Is(err, state.ErrUnlisted) {
+		e.progress.note(err.Error())
+	} else if err != nil {
+		return e.broken(err)
 	}
 	e.progress.end(report)
 	if err := report.print(e.out(e.output), e.output); err != nil && !console.ReaderGone(err) {
@@ -174,12 +176,6 @@ func (e *engine) conclude() (*report, error) {
 		e.executor.NotifyEnd(e.machine, r.Status, r.why())
 	}
 	return r, err
-}
-
-// broken says what to do after an error of flow itself, which leaves a run that resumes.
-func (e *engine) broken(err error) error {
-	id := e.run.Header().ID
-	return fmt.Errorf("run %s stopped: %w\nhint: when the cause is mended: flow resume %s", id, err, id)
 }
 
 // The types of the journal's records about the run as a whole.

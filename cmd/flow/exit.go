@@ -3,7 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"syscall"
+	"io/fs"
 
 	"flow/cmd/flow/internal/console"
 	"flow/pipeline"
@@ -56,9 +56,8 @@ func (a *app) report(err error) int {
 		return exitPreflight
 	}
 	fmt.Fprintf(a.stderr, "flow: %v\n", err)
-	var broken *state.Error
-	if errors.As(err, &broken) && broken.Hint != "" {
-		fmt.Fprintf(a.stderr, "hint: %s\n", broken.Hint)
+	if hint := hintOf(err); hint != "" {
+		fmt.Fprintf(a.stderr, "hint: %s\n", hint)
 	}
 	return exitCode(err)
 }
@@ -68,6 +67,7 @@ func exitCode(err error) int {
 		usage  usageError
 		locked *state.LockedError
 		broken *state.Error
+		onDisk *fs.PathError
 	)
 	switch {
 	case errors.As(err, &usage), errors.Is(err, state.ErrAmbiguous):
@@ -76,15 +76,11 @@ func exitCode(err error) int {
 		return exitLocked
 	case errors.Is(err, state.ErrNotFound):
 		return exitNoRun
-	case errors.As(err, &broken), errors.Is(err, state.ErrNewer), unwritable(err):
+	case errors.As(err, &broken), errors.Is(err, state.ErrNewer), diskTrouble(err) != "":
+		return exitState
+	case isStopped(err) && errors.As(err, &onDisk):
 		return exitState
 	default:
 		return exitFailed
 	}
-}
-
-// unwritable reports whether a disk took no more: an error of a file in the state
-// directory that is not written through package state.
-func unwritable(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
 }

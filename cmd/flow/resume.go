@@ -54,7 +54,7 @@ func (a *app) resume(name string, f driveFlags, update bool, inputs []string) er
 }
 
 func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
-	defer func() { err = errors.Join(err, e.run.Close()) }()
+	defer func() { err = e.closed(err, e.run.Close()) }()
 	replan := noReplan
 	if update {
 		replan = func(values map[string]json.RawMessage) error { return e.update(values, inputs) }

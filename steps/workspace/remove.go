@@ -32,8 +32,8 @@ func (g *Git) Remove(ctx context.Context, w *Workspace) (*Status, error) {
 }
 
 func (g *Git) removeWorktree(ctx context.Context, w *Workspace, s *Status) error {
-	if _, err := disk.Stat(w.Repo); err != nil {
-		return nil //nolint:nilerr // the branch is gone with the repository
+	if ok, err := isDirectory(w.Repo); err != nil || !ok {
+		return err // without one, the branch is gone with the repository
 	}
 	repo, err := g.Open(ctx, w.Repo)
 	if err != nil {

@@ -2,8 +2,11 @@ package workspace
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"flow/state/disk"
 )
@@ -66,13 +69,25 @@ func inside(top string, dirs []string) []string {
 	return found
 }
 
+// isDirectory reports whether there is a directory at path. A disk that does not say is an
+// error: what it holds must not be taken for gone.
+func isDirectory(path string) (bool, error) {
+	info, err := disk.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return false, nil
+	}
+	return err == nil && info.IsDir(), err
+}
+
 // OpenWorkspace opens an isolated workspace.
 func (g *Git) OpenWorkspace(ctx context.Context, w *Workspace) (*Repo, error) {
 	if err := g.checkVersion(ctx); err != nil {
 		return nil, err
 	}
 	for _, dir := range []string{w.Dir, w.GitDir} {
-		if info, err := disk.Stat(dir); err != nil || !info.IsDir() {
+		if ok, err := isDirectory(dir); err != nil {
+			return nil, err
+		} else if !ok {
 			return nil, &Error{Msg: "the workspace of " + w.Path + " is gone: " + dir, Hint: "begin a new run; its branch, if it has one, is " + w.Branch}
 		}
 	}

@@ -33,7 +33,9 @@ type Status struct {
 
 // Status looks at a workspace without changing anything.
 func (g *Git) Status(ctx context.Context, w *Workspace) (*Status, error) {
-	if _, err := disk.Stat(w.Repo); err != nil && w.Mode != Copy {
+	if ok, err := isDirectory(w.Repo); err != nil {
+		return nil, err
+	} else if !ok && w.Mode != Copy {
 		return g.orphaned(w)
 	}
 	home, err := g.home(ctx, w)
@@ -89,15 +91,20 @@ func (r *Repo) tip(ctx context.Context, w *Workspace) (string, error) {
 		return "", nil
 	}
 	head, err := disk.ReadFile(filepath.Join(w.GitDir, "HEAD")) // detached, as Merge leaves it
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil // it is gone with the worktree
+	}
 	if err != nil {
-		return "", nil //nolint:nilerr // it is gone with the worktree
+		return "", err
 	}
 	return r.resolve(ctx, strings.TrimSpace(string(head)))
 }
 
 // loose says what of a workspace's files is in no commit, "" if nothing.
 func (g *Git) loose(ctx context.Context, w *Workspace) (string, error) {
-	if info, err := disk.Stat(w.GitDir); err != nil || !info.IsDir() {
+	if ok, err := isDirectory(w.GitDir); err != nil {
+		return "", err
+	} else if !ok {
 		return "its git directory " + w.GitDir + " is not there to compare with", nil
 	}
 	r, err := g.OpenWorkspace(ctx, w)
