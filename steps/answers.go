@@ -41,11 +41,20 @@ func PutAnswer(run runDir, key string, a Answer) error {
 	if err != nil {
 		return err
 	}
-	name := answerFile(run, key, "json")
+	for range 3 {
+		if err = putAnswer(run, answerFile(run, key, "json"), data); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		// A resume that begins at this moment took the file for one that a kill left.
+	}
+	return err
+}
+
+func putAnswer(run runDir, name string, data []byte) error {
 	if err := disk.MkdirAllDurably(filepath.Dir(name), 0o700); err != nil {
 		return err
 	}
-	temp, err := disk.CreateTemp(filepath.Dir(name), newPrefix+"*") // with mode 0600
+	temp, err := createScratch(scratchOf(run.Dir()))
 	if err != nil {
 		return err
 	}

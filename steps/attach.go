@@ -25,6 +25,8 @@ type Conversation struct {
 	Launch  Launch
 	// Usage is what the session has used so far, for agents that count so.
 	Usage *agents.Usage
+
+	run string // the run's directory
 }
 
 // ConversationOf finds the session of a step, given its state, in the directory of its
@@ -37,7 +39,7 @@ func ConversationOf(dir string, st dag.StepState) (*Conversation, error) {
 	if r.Session == "" {
 		return nil, fmt.Errorf("step %s has no session of an agent (it is %s)\nhint: flow sessions lists the steps that have", st.Path, st.Status)
 	}
-	c := &Conversation{Path: st.Path, Agent: r.Agent, Session: r.Session, Usage: r.SessionUsage}
+	c := &Conversation{Path: st.Path, Agent: r.Agent, Session: r.Session, Usage: r.SessionUsage, run: dir}
 	c.Launch, err = latestLaunch(dir, st.Path)
 	return c, err
 }
@@ -89,7 +91,7 @@ func (c *Conversation) Attach(adapter agents.Adapter) (argv []string, cmd agents
 	r := c.Launch.Request
 	r.Session = agents.Session{Mode: agents.SessionResume, ID: c.Session}
 	cmd = attacher.Attach(r)
-	return append(c.executable(adapter), cmd.Args...), cmd, prepare(r.Home, cmd.Prepare)
+	return append(c.executable(adapter), cmd.Args...), cmd, prepare(scratchOf(c.run), r.Home, cmd.Prepare)
 }
 
 // executable is what stands before the agent's own arguments in the recorded process.

@@ -144,7 +144,7 @@ func (a *attempt) keepInCache(ctx context.Context) error {
 	if err := disk.MkdirAll(a.x.CacheDir, 0o700); err != nil {
 		return err
 	}
-	temp, err := a.x.scratch()
+	temp, err := mkdirScratch(scratchOf(a.x.Store.Dir()))
 	if err != nil {
 		return err
 	}

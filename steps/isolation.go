@@ -28,7 +28,7 @@ type Workspace struct {
 // newGit returns what does the git work of the run, in processes of the run.
 func newGit(c Config) *workspace.Git {
 	run := c.Store.Dir() // in the state directory: <state>/runs/<id>
-	scratch := filepath.Join(run, "scratch")
+	scratch := scratchOf(run)
 	return workspace.New(workspace.Options{
 		Runner:  &workspace.Processes{Launcher: c.Launcher, Label: "flow-git", Scratch: scratch},
 		Environ: GitEnvironment(c.Environ), Scratch: scratch, Exclude: []string{run, filepath.Dir(filepath.Dir(run))},

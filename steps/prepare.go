@@ -14,7 +14,7 @@ import (
 // prepare does what an agent's command wants done to the files that the agent keeps in
 // home. New files are in place before old ones go: whatever a crash leaves, the next
 // turn of the session prepares it again.
-func prepare(home string, p *agents.Preparation) error {
+func prepare(scratch, home string, p *agents.Preparation) error {
 	if p == nil {
 		return nil
 	}
@@ -32,7 +32,7 @@ func prepare(home string, p *agents.Preparation) error {
 		if there && bytes.Equal(old, f.Data) {
 			continue // it may be another session's, which is being written
 		}
-		if err := putFile(f); err != nil {
+		if err := putFile(scratch, f); err != nil {
 			return fmt.Errorf("the agent's files cannot be written: %w", err)
 		}
 	}

@@ -13,15 +13,15 @@ import (
 // TestPrepare: what the agent's command makes of its files is there afterwards, and
 // nothing else of what it was shown.
 func TestPrepare(t *testing.T) {
-	home := filepath.Join(t.TempDir(), "a [home]")
+	home, scratch := filepath.Join(t.TempDir(), "a [home]"), t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
-		if err := putFile(agents.File{Path: filepath.Join(home, name), Data: []byte(text)}); err != nil {
+		if err := putFile(scratch, agents.File{Path: filepath.Join(home, name), Data: []byte(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	none := &agents.Preparation{Read: "chats/s-*", Make: func(files []agents.File) []agents.File { return files }}
-	if err := prepare(home, none); err != nil {
+	if err := prepare(scratch, home, none); err != nil {
 		t.Errorf("a home that is not there: %v", err)
 	}
 	for name, text := range map[string]string{"chats/s-1": "one", "chats/s-2": "two", "chats/s-3": "three", "chats/other": "other"} {
@@ -31,7 +31,7 @@ func TestPrepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = prepare(home, &agents.Preparation{Read: "chats/s-*", Make: func(files []agents.File) []agents.File {
+	err = prepare(scratch, home, &agents.Preparation{Read: "chats/s-*", Make: func(files []agents.File) []agents.File {
 		if len(files) != 3 || string(files[1].Data) != "two" {
 			t.Errorf("shown: %v", files)
 		}

@@ -7,25 +7,21 @@ import (
 	"flow/state/disk"
 )
 
-// scratchPrefix begins the names of directories in the run's scratch/ that are not git's.
-const scratchPrefix = "new-"
+// Files and directories in the making stand in a directory of the run until they are
+// renamed to their place: what a kill leaves of them is all in one place, and the next
+// process that goes on with the run removes it.
+const (
+	scratchDir    = "scratch" // in the run's directory; git's temporary files are there too
+	scratchPrefix = ".new-"
+)
 
-// scratch makes a directory for files in the making. It is on the file system of the state
-// directory, so that what is in it can be moved to its place. The caller removes it.
-func (x *Executor) scratch() (string, error) {
-	dir := filepath.Join(x.Store.Dir(), "scratch")
-	if err := disk.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	return disk.MkdirTemp(dir, scratchPrefix)
-}
+func scratchOf(run string) string { return filepath.Join(run, scratchDir) }
 
-// sweep removes the files in the making that a flow which died left in the run's directory.
-// On an error they are left for the next one.
+// sweep removes what earlier processes of a run left in the making, records of workspaces
+// among it. What cannot be removed now is left for the next one.
 func sweep(run string) {
 	for dir, left := range map[string]func(name string) bool{
-		"scratch":    func(name string) bool { return strings.HasPrefix(name, scratchPrefix) },
-		"attempts":   func(name string) bool { return strings.HasPrefix(name, newPrefix) },
+		scratchDir:   func(name string) bool { return strings.HasPrefix(name, scratchPrefix) },
 		"workspaces": func(name string) bool { return strings.HasSuffix(name, ".new") },
 	} {
 		entries, _ := disk.ReadDir(filepath.Join(run, dir))
@@ -35,4 +31,20 @@ func sweep(run string) {
 			}
 		}
 	}
+}
+
+// createScratch makes a file in the making, with mode 0600.
+func createScratch(scratch string) (*disk.File, error) {
+	if err := disk.MkdirAll(scratch, 0o700); err != nil {
+		return nil, err
+	}
+	return disk.CreateTemp(scratch, scratchPrefix+"*")
+}
+
+// mkdirScratch makes a directory in the making.
+func mkdirScratch(scratch string) (string, error) {
+	if err := disk.MkdirAll(scratch, 0o700); err != nil {
+		return "", err
+	}
+	return disk.MkdirTemp(scratch, scratchPrefix)
 }

@@ -52,7 +52,7 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	if err := a.confineAgent(&spec, req, cmd.Writable); err != nil {
 		return agents.Outcome{}, err
 	}
-	if err := errors.Join(a.write(spec, cmd, launch), prepare(req.Home, cmd.Prepare)); err != nil {
+	if err := errors.Join(a.write(spec, cmd, launch), prepare(scratchOf(a.x.Store.Dir()), req.Home, cmd.Prepare)); err != nil {
 		return agents.Outcome{}, err
 	}
 	failpoint.Reach("launch-stored")
@@ -247,24 +247,20 @@ func (a *attempt) write(spec proc.Spec, cmd agents.Command, launch Launch) error
 	}
 	files := append([]agents.File{{Path: spec.Stdin, Data: []byte(cmd.Stdin)}, {Path: a.path(launchExt), Data: record}}, cmd.Files...)
 	for _, f := range files {
-		if err := putFile(f); err != nil {
+		if err := putFile(scratchOf(a.x.Store.Dir()), f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// newPrefix begins the names of files in the making.
-const newPrefix = ".new-"
-
 // putFile writes f in one step, for an agent of another turn may be reading it. It
 // need not survive a power failure: the next attempt writes its own.
-func putFile(f agents.File) error {
-	dir := filepath.Dir(f.Path)
-	if err := disk.MkdirAll(dir, 0o700); err != nil {
+func putFile(scratch string, f agents.File) error {
+	if err := disk.MkdirAll(filepath.Dir(f.Path), 0o700); err != nil {
 		return err
 	}
-	temp, err := disk.CreateTemp(dir, newPrefix+"*") // with mode 0600
+	temp, err := createScratch(scratch)
 	if err != nil {
 		return err
 	}

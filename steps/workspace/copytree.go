@@ -35,6 +35,9 @@ func (g *Git) createCopy(ctx context.Context, w *Workspace) error {
 	if err := g.copyDir(ctx, w.Repo, w.Dir); err != nil {
 		return err
 	}
+	if err := disk.Mkdir(gitDir, 0o700); err != nil { // git would make it as open as the umask is
+		return err
+	}
 	repo := &Repo{git: g, top: w.Dir, gitDir: gitDir, common: gitDir, env: []string{"GIT_DIR=" + gitDir, "GIT_WORK_TREE=" + w.Dir}}
 	if _, err := repo.do(ctx, call{args: []string{"init", "--quiet", "--template="}}); err != nil {
 		return err
