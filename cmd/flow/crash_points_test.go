@@ -1,0 +1,92 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// crashAtPoints has flow, or its guardian, die at each failpoint that runs reach: first it
+// learns from an undisturbed run which there are, and how often each is reached. In the short
+// form each is hit once; in the long one at up to 12 of the times that it is reached.
+func crashAtPoints(t *testing.T, y *survived, seed uint64) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(seed, 1))
+	p := pointPlot(seed)
+	calm := p.story(t, newSurvived(), "calm", nil, 0, random)
+	calm.tell(t, nil)
+	calm.conclude(t)
+	want := calm.fate(t)
+	if t.Failed() {
+		return
+	}
+	times := 1
+	if *long {
+		times = 12
+	}
+	points := spread(random, calm.reached, times)
+	for _, names := range failpoints(t) {
+		for _, name := range names {
+			if calm.reached[name] == 0 {
+				points = append(points, point{name, 1}) // perhaps after a kill
+			}
+		}
+	}
+	for i, deadly := range apart(points) {
+		s := p.story(t, y, fmt.Sprintf("p%d", i), &want, 0, nil)
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			s.deadly = deadly
+			s.tell(t, nil)
+			s.conclude(t)
+		})
+	}
+}
+
+// apart deals the points out to stories of about 20, so that those with related names, of which
+// the first may keep the others from being reached, come into different ones.
+func apart(points []point) [][]point {
+	hands := make([][]point, len(points)/20+1)
+	for i, p := range points {
+		hands[i%len(hands)] = append(hands[i%len(hands)], p)
+	}
+	return hands
+}
+
+// spread chooses times at which each point is reached: the first one, and up to so many in
+// all.
+func spread(random *rand.Rand, reached map[string]int, times int) (all []point) {
+	for _, name := range slices.Sorted(maps.Keys(reached)) {
+		all = append(all, point{name, 1})
+		for range min(times, reached[name]) - 1 {
+			all = append(all, point{name, 2 + random.IntN(reached[name]-1)})
+		}
+	}
+	return all
+}
+
+// pointPlot has the scenes that reach all points that runs reach.
+func pointPlot(seed uint64) plot {
+	var chosen []scene
+	for _, s := range scenes() {
+		if strings.Contains(" script agent worktrees conflict copy question permission cache artifacts notify long noise ", " "+s.name+" ") {
+			chosen = append(chosen, s)
+		}
+	}
+	return plotOf(seed, rand.New(rand.NewPCG(seed, 0)), false, chosen)
+}
+
+// everywhere fails for every failpoint of the source at which nothing has died.
+func (y *survived) everywhere(t *testing.T) {
+	t.Helper()
+	for pkg, names := range failpoints(t) {
+		for _, name := range names {
+			if y.points[name] == 0 && !t.Failed() {
+				t.Errorf("nothing has died at the failpoint %s of %s", name, pkg)
+			}
+		}
+	}
+}
