@@ -1,0 +1,219 @@
+package mask
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// escapes are the bytes that a text may mean something else by. Line breaks are among them:
+// in the plain view there are none, for base64 is cut into lines at any place.
+const escapes = "\\%&\n\r"
+
+func hasEscapes(text []byte) bool {
+	for _, b := range []byte(escapes) { // five fast searches, and not a slow one
+		if bytes.IndexByte(text, b) >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// reachMax is how long an escape may be; what seems to be a longer one is text.
+const reachMax = 64
+
+// undo reads what text begins with, plain: an escape of JSON, a shell or a language, of a URL
+// or of XML, escaped again as often as may be. The plain bytes are the first n of b, and text
+// has them in its first size bytes. A size of 0 means that more of the text must be known;
+// with final there is no more.
+func undo(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
+	final = final || len(text) >= reachMax
+	switch text[0] {
+	case '\n', '\r':
+		return b, 0, 1
+	case '\\':
+		return undoBackslash(text, final)
+	case '%':
+		return undoPercent(text, final)
+	case '&':
+		return undoEntity(text, final)
+	}
+	return literal(text[0], 1)
+}
+
+func literal(c byte, size int) (b [utf8.UTFMax]byte, n, _ int) {
+	b[0] = c
+	return b, 1, size
+}
+
+func char(r rune, size int) (b [utf8.UTFMax]byte, n, _ int) {
+	n = utf8.EncodeRune(b[:], r)
+	return b, n, size
+}
+
+// undoBackslash reads \n, \", \u0073, \x73, \163 and the like behind any number of backslashes.
+func undoBackslash(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
+	i := 0
+	for i < len(text) && i < reachMax && text[i] == '\\' {
+		i++
+	}
+	if i == len(text) || i == reachMax {
+		if !final {
+			return b, 0, 0
+		}
+		return literal('\\', 1)
+	}
+	rest := text[i+1:]
+	switch c := text[i]; {
+	case c == 'n', c == 'r', c == '\n', c == '\r':
+		return b, 0, i + 1
+	case c == 't':
+		return literal('\t', i+1)
+	case c == 'u':
+		return undoUnicode(text, i+1, final)
+	case c == 'x':
+		return number(text, i, i+1, 2, 16, final)
+	case c >= '0' && c <= '3' && (len(rest) < 2 || isOctal(rest[0]) && isOctal(rest[1])):
+		return number(text, i, i, 3, 8, final)
+	default:
+		return literal(c, i+1)
+	}
+}
+
+func isOctal(c byte) bool { return c >= '0' && c <= '7' }
+
+// number reads digits of a base at from; where there are too few, text[at] stands for itself.
+func number(text []byte, at, from, digits, base int, final bool) (b [utf8.UTFMax]byte, n, size int) {
+	if len(text) < from+digits && !final {
+		return b, 0, 0
+	}
+	if v, ok := value(text[from:min(len(text), from+digits)], digits, base); ok && v < 256 {
+		return literal(byte(v), from+digits)
+	}
+	return literal(text[at], at+1)
+}
+
+// undoUnicode reads the digits at i of a \u, and of the second half of a pair.
+func undoUnicode(text []byte, i int, final bool) (b [utf8.UTFMax]byte, n, size int) {
+	if len(text) < i+4 && !final {
+		return b, 0, 0
+	}
+	v, ok := value(text[i:min(len(text), i+4)], 4, 16)
+	if !ok {
+		return literal('u', i)
+	}
+	if !utf16.IsSurrogate(rune(v)) {
+		return char(rune(v), i+4)
+	}
+	second := 2*i + 4 // as many backslashes, and an u
+	if len(text) < second+4 && !final {
+		return b, 0, 0
+	}
+	if len(text) >= second+4 && text[second-1] == 'u' {
+		if w, ok := value(text[second:second+4], 4, 16); ok {
+			return char(utf16.DecodeRune(rune(v), rune(w)), second+4)
+		}
+	}
+	return char(utf8.RuneError, i+4)
+}
+
+// undoPercent reads %73, %2573 and so on.
+func undoPercent(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
+	i := 1
+	for i+2 < len(text) && i < reachMax && text[i] == '2' && text[i+1] == '5' && isHex(text[i+2]) {
+		i += 2
+	}
+	if len(text) < i+2 || len(text) == i+2 && text[i] == '2' && text[i+1] == '5' {
+		if !final {
+			return b, 0, 0
+		}
+	}
+	if v, ok := value(text[i:min(len(text), i+2)], 2, 16); ok {
+		return literal(byte(v), i+2)
+	}
+	return literal('%', 1)
+}
+
+func isHex(c byte) bool { _, ok := value([]byte{c}, 1, 16); return ok }
+
+// value reads so many digits of a base.
+func value(digits []byte, count, base int) (v int, ok bool) {
+	if len(digits) != count {
+		return 0, false
+	}
+	for _, c := range digits {
+		d := strings.IndexByte("0123456789abcdef", c|0x20)
+		if c < 'A' {
+			d = int(c) - '0'
+		}
+		if d < 0 || d >= base {
+			return 0, false
+		}
+		v = v*base + d
+	}
+	return v, true
+}
+
+// undoEntity reads &lt;, &#115;, &amp;lt; and so on.
+func undoEntity(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
+	i := 1
+	for i < reachMax && bytes.HasPrefix(text[i:], []byte("amp;")) {
+		i += len("amp;")
+	}
+	name, _, ended := bytes.Cut(text[i:min(len(text), i+10)], []byte(";"))
+	if !ended && !final && len(text) < i+10 && isEntity(text[i:]) {
+		return b, 0, 0
+	}
+	if r, ok := entity(string(name)); ok && ended {
+		return char(r, i+len(name)+1)
+	}
+	return literal('&', i)
+}
+
+// isEntity reports whether text may be the beginning of an entity's name.
+func isEntity(text []byte) bool {
+	for _, c := range text {
+		if c != '#' && !isHex(c) && (c|0x20 < 'a' || c|0x20 > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// entity is the character of an entity's name.
+func entity(name string) (rune, bool) {
+	switch name {
+	case "lt":
+		return '<', true
+	case "gt":
+		return '>', true
+	case "quot":
+		return '"', true
+	case "apos":
+		return '\'', true
+	}
+	digits, numeric := strings.CutPrefix(name, "#")
+	if !numeric || digits == "" {
+		return 0, false
+	}
+	base := 10
+	if digits[0]|0x20 == 'x' {
+		digits, base = digits[1:], 16
+	}
+	v, ok := value([]byte(digits), len(digits), base)
+	return rune(v), ok && digits != ""
+}
+
+// plain is text with all escapes undone.
+func plain(text string) string {
+	if !hasEscapes([]byte(text)) {
+		return text
+	}
+	var out []byte
+	for rest := []byte(text); len(rest) > 0; {
+		b, n, size := undo(rest, true)
+		out, rest = append(out, b[:n]...), rest[size:]
+	}
+	return string(out)
+}
