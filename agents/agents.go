@@ -249,6 +249,8 @@ type Exit struct {
 	Intent Intent
 	Stderr string // the last 64 KiB of standard error
 	Err    error  // why the process could not be started, or nil
+	// Overflow says that flow killed it for printing too much.
+	Overflow bool
 }
 
 // Intent is why flow ended a process.

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -35,11 +36,12 @@ const (
 	CauseProtocol        Cause = "protocol"        // what it printed contradicts itself
 	CauseTimeout         Cause = "timeout"
 	CauseCancelled       Cause = "cancelled"
-	CauseIncomplete      Cause = "incomplete" // it ended without a result
-	CauseExit            Cause = "exit"       // a shell step's exit status
-	CauseCheck           Cause = "check"      // the step's check did not pass
-	CauseDenied          Cause = "denied"     // a person said no
-	CauseConflict        Cause = "conflict"   // a merge conflicts
+	CauseIncomplete      Cause = "incomplete"   // it ended without a result
+	CauseExit            Cause = "exit"         // a shell step's exit status
+	CauseOutputLimit     Cause = "output_limit" // it printed more than flow keeps
+	CauseCheck           Cause = "check"        // the step's check did not pass
+	CauseDenied          Cause = "denied"       // a person said no
+	CauseConflict        Cause = "conflict"     // a merge conflicts
 	CauseUnknown         Cause = "unknown"
 )
 
@@ -49,7 +51,7 @@ func Causes() []Cause {
 		CauseAuth, CauseBilling, CauseRateLimit, CauseUsageLimit, CauseOverloaded, CauseNetwork, CauseServer,
 		CauseContext, CauseBudget, CauseMaxTurns, CauseMaxOutput, CauseRefusal, CauseSchema, CauseSessionNotFound,
 		CauseSessionInUse, CauseModelNotFound, CauseInvalidRequest, CausePermission, CauseSpawn, CauseConfig,
-		CauseCrash, CauseProtocol, CauseTimeout, CauseCancelled, CauseIncomplete, CauseExit, CauseCheck, CauseDenied,
+		CauseCrash, CauseProtocol, CauseTimeout, CauseCancelled, CauseIncomplete, CauseExit, CauseOutputLimit, CauseCheck, CauseDenied,
 		CauseConflict, CauseUnknown,
 	}
 }
@@ -78,6 +80,29 @@ func (p *Problem) Error() string {
 		return p.Message
 	}
 	return fmt.Sprintf("%s: %s", p.Agent, p.Message)
+}
+
+// MaxOutput is how much a process may print on its standard output, in bytes. It is kept
+// byte for byte, so there must be an end to it; real sessions stay far below.
+const MaxOutput = 1 << 30
+
+// Overflowed is the problem of a process that was killed for printing more than MaxOutput.
+func Overflowed(agent string) *Problem {
+	return &Problem{
+		Agent: agent, Cause: CauseOutputLimit, Message: fmt.Sprintf("ended at the output limit: it printed more than %d GiB", MaxOutput>>30),
+		Hint: "look at the end of what it printed; what is that long belongs in a file",
+	}
+}
+
+// HintOf is what err itself says is to be done next, or "".
+func HintOf(err error) string {
+	if h, ok := errors.AsType[interface {
+		error
+		Hint() string
+	}](err); ok {
+		return h.Hint()
+	}
+	return ""
 }
 
 // Unsupported is the problem of a request that agent cannot honour.

@@ -83,12 +83,26 @@ func (t *Translator) SessionID() string { return t.session }
 // End closes what is open and says what the process's end means.
 func (t *Translator) End(exit Exit) Outcome {
 	out := t.dialog.End(exit)
+	out.seen(exit)
 	if out.SessionID != "" {
 		t.session = out.SessionID
 	}
 	t.closeTools("no result before the session ended")
 	t.Emit(ended(out, exit))
 	return out
+}
+
+// seen adds to an outcome that is no success what every agent's end may mean.
+func (o *Outcome) seen(exit Exit) {
+	switch {
+	case o.Problem == nil:
+	case exit.Overflow:
+		o.Reason, o.Problem = Failed, Overflowed(o.Problem.Agent)
+	case exit.Err != nil && HintOf(exit.Err) != "":
+		p := *o.Problem
+		p.Hint = HintOf(exit.Err)
+		o.Problem = &p
+	}
 }
 
 // closeTools ends the tools that are open, without a result for the reason why.

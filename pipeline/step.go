@@ -16,7 +16,7 @@ func Causes() []string {
 	return []string{
 		"auth", "billing", "rate_limit", "usage_limit", "overloaded", "network", "server", "context", "budget", "max_turns",
 		"max_output", "refusal", "schema", "session_not_found", "session_in_use", "model_not_found", "invalid_request", "permission",
-		"spawn", "config", "crash", "protocol", "timeout", "cancelled", "incomplete", "exit", "check", "denied",
+		"spawn", "config", "crash", "protocol", "timeout", "cancelled", "incomplete", "exit", "output_limit", "check", "denied",
 		"conflict", "unknown",
 	}
 }

@@ -82,7 +82,7 @@ func (w *idleWatch) over(sink proc.Sink) proc.Sink {
 			}
 		}
 	}
-	return proc.Sink{Stdout: alive(sink.Stdout), Stderr: alive(sink.Stderr)}
+	return proc.Sink{Stdout: alive(sink.Stdout), Stderr: alive(sink.Stderr), Growing: w.touch}
 }
 
 // touch begins the time anew.

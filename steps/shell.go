@@ -137,8 +137,10 @@ func (a *attempt) shellProblem(ctx context.Context, res proc.Result) *agents.Pro
 		return &agents.Problem{Cause: agents.CauseTimeout, Message: "printed nothing for " + a.step.IdleTimeout.String(), Hint: a.timeoutHint()}
 	case why != agents.IntentNone:
 		return &agents.Problem{Cause: agents.CauseCancelled, Message: a.reason}
+	case res.Overflow:
+		return agents.Overflowed("")
 	case res.Err != nil:
-		return &agents.Problem{Cause: agents.CauseSpawn, Message: res.Err.Error()}
+		return &agents.Problem{Cause: agents.CauseSpawn, Message: res.Err.Error(), Hint: agents.HintOf(res.Err)}
 	case res.Signal != "":
 		return &agents.Problem{Cause: agents.CauseCrash, Message: withLast("killed by SIG"+res.Signal, res.StderrTail)}
 	default:

@@ -95,7 +95,7 @@ func (t *talk) sink(s proc.Sink) proc.Sink {
 			t.proceed()
 		}
 	}
-	return proc.Sink{Stdout: hear(s.Stdout), Stderr: hear(s.Stderr)}
+	return proc.Sink{Stdout: hear(s.Stdout), Stderr: hear(s.Stderr), Growing: s.Growing}
 }
 
 // heard takes in an event of the conversation. mu is held.

@@ -64,7 +64,7 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 		return agents.Outcome{}, err
 	}
 	a.heldTo(res, l.tr.SessionID())
-	exit := agents.Exit{Code: res.Code, Signal: res.Signal, Intent: a.intent(cause), Stderr: res.StderrTail, Err: res.Err}
+	exit := agents.Exit{Code: res.Code, Signal: res.Signal, Intent: a.intent(cause), Stderr: res.StderrTail, Err: res.Err, Overflow: res.Overflow}
 	if exit.Intent != agents.IntentNone {
 		exit.Err = nil // it was not started because its time was up
 	}

@@ -87,7 +87,7 @@ func daemon2Child(args []string) {
 // when it may. It prints how both went.
 func crowdedChild([]string) {
 	retried := make(chan struct{}, 100)
-	s := New(Options{Logger: noticing(retried)})
+	s := New(Options{Logger: noticing(retried), Patience: time.Second})
 	check(s.Start())
 	guardian := s.client.cmd.Process.Pid
 	var old unix.Rlimit

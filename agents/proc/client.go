@@ -12,7 +12,10 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/sys/unix"
+
+	"flow/state/failpoint"
 )
 
 // helloTimeout is how long a guardian may take to start. It is a matter of
@@ -35,7 +38,7 @@ type client struct {
 }
 
 // launch starts a guardian and waits until it is ready.
-func launch(record string, keep []*os.File) (*client, error) {
+func launch(record string, keep []*os.File, log hclog.Logger) (*client, error) {
 	if isGuardian(os.Args) {
 		return nil, errors.New("this process is a guardian: call proc.GuardianMain first in main and in TestMain")
 	}
@@ -62,7 +65,9 @@ func launch(record string, keep []*os.File) (*client, error) {
 		mine.Close() // ends it, unless it is none
 		return nil, errors.Join(err, c.end())
 	}
+	failpoint.Reach("guardian-started")
 	go c.listen(r)
+	go c.rouse(log)
 	return c, nil
 }
 
@@ -118,6 +123,7 @@ func (c *client) start(m start) (<-chan exit, error) {
 	c.waiting[m.Label] = ended
 	c.mu.Unlock()
 	c.write(kindStart, &m)
+	failpoint.Reach("process-asked")
 	return ended, nil
 }
 
@@ -180,6 +186,7 @@ func (c *client) receive(r *bufio.Reader) error {
 		ended := c.waiting[e.Label]
 		delete(c.waiting, e.Label)
 		c.mu.Unlock()
+		failpoint.Reach("process-ended")
 		if ended != nil {
 			ended <- e
 		}

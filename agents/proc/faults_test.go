@@ -220,7 +220,7 @@ func limit(t *testing.T, s *Supervisor, soft uint64) uint64 {
 
 func TestNoDescriptorsLeft(t *testing.T) {
 	retried := make(chan struct{}, 100)
-	s := newSupervisor(t, Options{Logger: noticing(retried)})
+	s := newSupervisor(t, Options{Logger: noticing(retried), Patience: time.Second})
 	old := limit(t, s, 4)
 	r := mustRun(t, s, sh(t, "exit 3"), Sink{})
 	if !errors.Is(r.Err, syscall.EMFILE) {

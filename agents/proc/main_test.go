@@ -34,6 +34,7 @@ func childNamed(args []string) func([]string) {
 		"child:daemon":  daemonChild,
 		"child:daemon2": daemon2Child,
 		"child:crowded": crowdedChild,
+		"child:limited": limitedChild,
 		"child:line":    lineChild,
 		"child:lines":   linesChild,
 		"child:chatty":  chattyChild,

@@ -38,6 +38,9 @@ func (g *guardian) start(m start) {
 //
 // report is where a shim says that it failed, -1 without one.
 func (g *guardian) spawn(m start) (pid, report int, failed failure) {
+	if err := failpoint.Fail("process-fork"); err != nil {
+		return 0, -1, failure{Errno: errno(err)}
+	}
 	fds, failed := g.open(m)
 	defer func() { g.close(fds) }()
 	if failed.Errno != 0 {
@@ -60,6 +63,7 @@ func (g *guardian) spawn(m start) (pid, report int, failed failure) {
 		closeReport(report)
 		return 0, -1, notForked(m, errno(err))
 	}
+	failpoint.Reach("process-forked")
 	return pid, report, failure{}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -18,10 +17,10 @@ const (
 	defaultTick    = 25 * time.Millisecond
 	defaultMaxLine = 32 << 20
 
-	// A start the system has no room for now is tried again after these pauses,
-	// doubling, 1.3 s in all.
-	firstPause = 10 * time.Millisecond
-	lastPause  = 640 * time.Millisecond
+	// A start the system has no room for now is tried again after this pause, which then
+	// doubles.
+	firstPause      = 10 * time.Millisecond
+	defaultPatience = 10 * time.Second
 )
 
 var errClosed = errors.New("the process supervisor is closed")
@@ -44,6 +43,9 @@ type Options struct {
 	// MaxStderr is how much of the beginning of its standard error is kept besides the end,
 	// in bytes; 0 is 8 MiB.
 	MaxStderr int64
+	// Patience is how long a start is tried again that the system has no room for, one
+	// pause more or less; 0 is 10 s.
+	Patience time.Duration
 	// Machine is what the machine is taken for, in tests; nil: it is asked.
 	Machine *Machine
 	// Logger may be nil.
@@ -76,6 +78,9 @@ func New(o Options) *Supervisor {
 	if o.MaxStderr <= 0 {
 		o.MaxStderr = defaultHeadSize
 	}
+	if o.Patience <= 0 {
+		o.Patience = defaultPatience
+	}
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
@@ -105,7 +110,7 @@ func (s *Supervisor) guardian() (*client, error) {
 			return nil, err
 		}
 	}
-	c, err := launch(record, s.options.KeepOpen)
+	c, err := launch(record, s.options.KeepOpen, s.options.Logger)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +140,11 @@ func (s *Supervisor) Run(ctx context.Context, spec Spec, sink Sink) (Result, err
 		return Result{Code: -1, Err: err}, nil
 	}
 	if spec.Input != nil {
-		p, err := spec.Input.open()
+		var p *pipe
+		err := s.insist(ctx, spec.Label, func() (err error) {
+			p, err = spec.Input.open()
+			return err
+		})
 		if err != nil {
 			return Result{Code: -1, Err: err}, nil
 		}
@@ -146,19 +155,35 @@ func (s *Supervisor) Run(ctx context.Context, spec Spec, sink Sink) (Result, err
 	if err != nil {
 		return Result{Code: -1, Err: err}, nil
 	}
-	for pause := firstPause; ; pause *= 2 {
+	r := Result{Code: -1}
+	var broken error
+	r.Err = s.insist(ctx, spec.Label, func() error {
+		r, broken = s.run(ctx, c, m, spec, sink)
+		return r.Err
+	})
+	if r.Err == nil {
+		r.Sandbox = held
+	}
+	return r, broken
+}
+
+// insist does what the system may have no room for, again and again until it has, or the
+// patience is at its end.
+func (s *Supervisor) insist(ctx context.Context, label string, do func() error) error {
+	for pause, paused := firstPause, time.Duration(0); ; pause *= 2 {
 		if err := context.Cause(ctx); err != nil {
-			return Result{Code: -1, Err: fmt.Errorf("not started: %w", err)}, nil
+			return fmt.Errorf("not started: %w", err)
 		}
-		r, err := s.run(ctx, c, m, spec, sink)
-		if r.Err == nil {
-			r.Sandbox = held
+		err := do()
+		if !temporary(err) {
+			return err
 		}
-		if err != nil || !temporary(r.Err) || pause > lastPause {
-			return r, err
+		if paused >= s.options.Patience {
+			return &shortageError{err}
 		}
-		s.options.Logger.Warn("cannot start now, trying again", "label", spec.Label, "error", r.Err, "pause", pause)
+		s.options.Logger.Warn("cannot start now, trying again", "label", label, "error", err, "pause", pause)
 		sleep(ctx, pause)
+		paused += pause
 	}
 }
 
@@ -244,17 +269,6 @@ func (e exit) result(stderrTail string) Result {
 		Started: began, Ended: began.Add(e.Elapsed),
 		UserTime: e.User, SystemTime: e.System, MaxRSS: e.MaxRSS,
 	}
-}
-
-// temporary reports whether a start failed for what may pass: no descriptor, no
-// process or no memory left, or a program that is being written.
-func temporary(err error) bool {
-	for _, n := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM, syscall.ETXTBSY} {
-		if errors.Is(err, n) {
-			return true
-		}
-	}
-	return false
 }
 
 // sleep waits for d, or until ctx is done.

@@ -76,6 +76,7 @@ func (e *engine) prepare() error {
 	e.machine = dag.New(e.plan, dag.Options{})
 	e.supervisor = proc.New(proc.Options{
 		Record: filepath.Join(e.run.Dir(), exitsFile), KeepOpen: []*os.File{e.run.LockFile()}, Logger: log.Named("proc"),
+		MaxOutput: agents.MaxOutput,
 	})
 	header := e.run.Header()
 	config := steps.Config{
