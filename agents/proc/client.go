@@ -42,6 +42,7 @@ func launch(record string, keep []*os.File, log hclog.Logger) (*client, error) {
 	if isGuardian(os.Args) {
 		return nil, errors.New("this process is a guardian: call proc.GuardianMain first in main and in TestMain")
 	}
+	warmUp()
 	// If the guardian dies, its orphans shall come to flow.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("cannot become a subreaper: %w", err)

@@ -114,7 +114,7 @@ func lifeline() *os.File {
 }
 
 // warmUp has the runtime make threads to spare. When the user may have no more
-// processes, it could not make one, and would end the guardian with all its
+// processes, it could not make one, and would end flow, or the guardian with all its
 // processes.
 func warmUp() {
 	const spare = 8

@@ -87,6 +87,9 @@ func (e *engine) reopen(replan func(map[string]json.RawMessage) error) error {
 	if e.secrets, err = e.app.secrets(e.plan); err != nil {
 		return err
 	}
+	if err := enoughRoom(e.plan); err != nil {
+		return err
+	}
 	if !e.run.Header().Simulated {
 		if err := e.preflight(e.plan, e.run.Header().Workspace); err != nil {
 			return err

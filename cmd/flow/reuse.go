@@ -93,6 +93,9 @@ func (a *app) record(b beginning) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := enoughRoom(b.plan); err != nil {
+		return nil, err
+	}
 	if !b.flags.simulate {
 		if err := a.preflight(b.plan, b.workspace); err != nil {
 			return nil, err

@@ -8,10 +8,11 @@ import (
 
 // Options are what a Machine takes from its surroundings.
 type Options struct {
-	Limit int // steps at once where the plan sets no limit; 0: 4
+	Limit int // steps at once where the plan sets no limit; 0: DefaultLimit
 }
 
-const defaultLimit = 4
+// DefaultLimit is how many steps run at once where neither plan nor options say it.
+const DefaultLimit = 4
 
 // New makes a Machine for p, in which nothing has happened yet. p is kept, and must not
 // change. It is taken to be checked: a step that needs one that does not exist, or
@@ -20,7 +21,7 @@ func New(p *pipeline.Plan, o Options) *Machine {
 	opens, free := &class{open: true}, &class{}
 	m := &Machine{
 		nursery: newNursery(p),
-		limit:   cmp.Or(max(p.Limit, 0), max(o.Limit, 0), defaultLimit),
+		limit:   cmp.Or(max(p.Limit, 0), max(o.Limit, 0), DefaultLimit),
 		classes: []*class{opens, free},
 	}
 	m.root = m.group(nil, p, p.Steps, p.FailFast)
