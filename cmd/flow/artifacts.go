@@ -102,7 +102,7 @@ func artifactTable(w io.Writer, all []stepArtifact) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "STEP\tBYTES\tNAME")
 	for _, a := range all {
-		fmt.Fprintf(t, "%s\t%d\t%s\n", a.Step, a.Size, printable(a.Name))
+		fmt.Fprintf(t, "%s\t%d\t%s\n", a.Step, a.Size, oneLine(a.Name, 1000))
 	}
 	return t.Flush()
 }
@@ -135,7 +135,7 @@ func (a *app) extract(v *state.View, all []stepArtifact, dir string, apart, forc
 		if err := writeArtifact(v, root, names[i], artifact.Artifact); err != nil {
 			return fmt.Errorf("artifact %s: %w", printable(names[i]), err)
 		}
-		fmt.Fprintln(a.stdout, printable(filepath.Join(dir, names[i])))
+		fmt.Fprintln(a.stdout, oneLine(filepath.Join(dir, names[i]), 1000))
 	}
 	return nil
 }

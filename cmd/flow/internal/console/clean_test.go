@@ -24,6 +24,7 @@ func TestClean(t *testing.T) {
 		"device control":            {"\x1bP$q\"p\x1b\\a\x1b_app\x1b\\b\x1b^pm\x1b\\c\x1bXsos\x1b\\d", "abcd"},
 		"a string that never ends":  {"\x1b]0;hidden\nshown", "]0;hidden\nshown"},
 		"a string without an end":   {"\x1b]0;" + strings.Repeat("x", 5000), "]0;" + strings.Repeat("x", 5000)},
+		"a string in a string":      {"\x1b]8;;shown\x1b]0;t\ax", "]8;;shownx"},
 		"numbers without an end":    {"\x1b[" + strings.Repeat("1", 100) + "m", "[" + strings.Repeat("1", 100) + "m"},
 		"a sequence with a letter":  {"\x1b[31\x80mx", "[31\uFFFDmx"},
 		"only the introducer":       {"x\x1b", "x"},

@@ -1,8 +1,6 @@
 package console
 
-import (
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 const (
 	esc = 0x1b
@@ -77,11 +75,9 @@ func parameters(in []byte, lo, hi byte, most int) int {
 func text(in []byte) int {
 	for i, b := range in {
 		switch {
-		case b == bel:
+		case b == bel, b == '\\' && i > 0 && in[i-1] == esc, b == 0x9c && i > 0 && in[i-1] == 0xc2:
 			return i + 1
-		case b == '\\' && i > 0 && in[i-1] == esc, b == 0x9c && i > 0 && in[i-1] == 0xc2:
-			return i + 1
-		case b == '\n' || i == longestString:
+		case b == '\n', i == longestString, i > 0 && in[i-1] == esc: // another sequence begins
 			return -1
 		}
 	}
