@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 )
@@ -224,6 +225,12 @@ type (
 		Signal     string          `json:"signal,omitempty"`
 	}
 )
+
+// NewMalformed is the event for a line that cannot be read, with its beginning.
+func NewMalformed(why string, line []byte) Malformed {
+	const most = 4 << 10
+	return Malformed{Error: why, Raw: bytes.Clone(line[:min(len(line), most)]), Truncated: len(line) > most}
+}
 
 // ChangeType is what happened to a file.
 type ChangeType string

@@ -2,10 +2,12 @@ package agents
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // A Translator drives a Dialog over the lines of one process and completes what
@@ -19,6 +21,8 @@ type Translator struct {
 	emit     func(Event)
 	open     map[string]int64 // tools that have not completed, by id: the seq of their start
 	session  string
+	unread   int    // lines that could not be read
+	why      string // of the last of them
 }
 
 // Envelope is what a Translator puts on every event.
@@ -48,8 +52,13 @@ type SessionNamer interface{ SessionID() string }
 // on. A further turn in the same process may make that false again.
 type Ender interface{ Ended() bool }
 
-// Stdout translates one line of standard output, found at native.
+// Stdout translates one line of standard output, found at native. One that is no UTF-8 is
+// said to be malformed besides: the texts of its events have U+FFFD where they differ from
+// the native line, since JSON holds nothing else.
 func (t *Translator) Stdout(line []byte, native Native) {
+	if !utf8.Valid(line) {
+		t.send([]Event{{Body: NewMalformed("the line is not valid UTF-8", line)}}, &native)
+	}
 	t.send(t.dialog.Line(line), &native)
 }
 
@@ -63,10 +72,9 @@ func (t *Translator) Sent(line []byte, native Native) {
 
 // Oversized reports a line of which only the beginning, line, was kept.
 func (t *Translator) Oversized(line []byte, native Native) {
-	t.send([]Event{{Body: Malformed{
-		Error: "line of " + strconv.FormatInt(native.Length, 10) + " bytes is over the decode cap",
-		Raw:   slices.Clone(line[:min(len(line), 4096)]), Truncated: true,
-	}}}, &native)
+	m := NewMalformed("line of "+strconv.FormatInt(native.Length, 10)+" bytes is over the decode cap", line)
+	m.Truncated = true
+	t.send([]Event{{Body: m}}, &native)
 }
 
 // Stderr translates one line of standard error, found at native.
@@ -88,6 +96,7 @@ func (t *Translator) End(exit Exit) Outcome {
 		t.session = out.SessionID
 	}
 	t.closeTools("no result before the session ended")
+	t.tellUnread(&out)
 	t.Emit(ended(out, exit))
 	return out
 }
@@ -103,6 +112,19 @@ func (o *Outcome) seen(exit Exit) {
 		p.Hint = HintOf(exit.Err)
 		o.Problem = &p
 	}
+}
+
+// tellUnread says of lines that could not be read, where they may be why there is no result.
+func (t *Translator) tellUnread(out *Outcome) {
+	if t.unread == 0 {
+		return
+	}
+	text := fmt.Sprintf("%d of the lines that it printed could not be read, the last of them: %s", t.unread, t.why)
+	if p := out.Problem; p != nil && (p.Cause == CauseIncomplete || p.Cause == CauseProtocol || p.Cause == CauseTimeout) {
+		p.Message += "; " + text
+		return
+	}
+	t.Emit(System{Subtype: "warning", Message: text})
 }
 
 // closeTools ends the tools that are open, without a result for the reason why.
@@ -160,6 +182,8 @@ func (e Event) Numbered(seq int64) Event {
 // sent: the second end of a tool is not.
 func (t *Translator) track(b Body) bool {
 	switch x := b.(type) {
+	case Malformed:
+		t.unread, t.why = t.unread+1, x.Error
 	case ToolStarted:
 		if _, open := t.open[x.ToolID]; open {
 			return false

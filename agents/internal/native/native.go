@@ -6,6 +6,7 @@ package native
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -30,11 +31,16 @@ func (r *Reader) Object(line []byte) (*fastjson.Value, []agents.Event) {
 	}
 	v, err := r.parser.ParseBytes(line)
 	if err != nil {
-		return nil, []agents.Event{{Body: agents.Malformed{
-			Error: shorten(err.Error(), 200), Raw: bytes.Clone(line[:min(len(line), 4096)]), Truncated: len(line) > 4096,
-		}}}
+		return nil, malformed(shorten(err.Error(), 200), line)
+	}
+	if key := twice(v); key != "" {
+		return nil, malformed(fmt.Sprintf("the key %q stands twice in one object", shorten(key, 100)), line)
 	}
 	return v, nil
+}
+
+func malformed(why string, line []byte) []agents.Event {
+	return []agents.Event{{Body: agents.NewMalformed(why, line)}}
 }
 
 // Unknown is the event for a message of a type that the adapter does not know.

@@ -1,0 +1,68 @@
+package native
+
+import (
+	"bytes"
+
+	"github.com/valyala/fastjson"
+)
+
+// twice returns a key that stands twice in an object of v, "" if there is none. Readers of
+// JSON do not agree on which of the two counts, so that what flow judges might not be what
+// the agent does.
+//
+// Ids within a message are let pass: Codex gives its web searches two, and the first is
+// that of the item.
+func twice(v *fastjson.Value) string {
+	for _, item := range v.GetArray() {
+		if key := twice(item); key != "" && key != "id" {
+			return key
+		}
+	}
+	if o := v.GetObject(); o != nil {
+		return twiceIn(o)
+	}
+	return ""
+}
+
+func twiceIn(o *fastjson.Object) (found string) {
+	var seen keys
+	o.Visit(func(key []byte, item *fastjson.Value) {
+		if found != "" {
+			return
+		}
+		if !seen.add(key) {
+			found = string(key)
+		} else if inner := twice(item); inner != "id" {
+			found = inner
+		}
+	})
+	return found
+}
+
+// keys are those of an object. The first ones are searched one by one: most objects have
+// few, and every line is looked at.
+type keys struct {
+	few  [16][]byte
+	n    int // of few
+	rest map[string]bool
+}
+
+// add reports whether key is new.
+func (k *keys) add(key []byte) bool {
+	for _, known := range k.few[:k.n] {
+		if bytes.Equal(known, key) {
+			return false
+		}
+	}
+	switch {
+	case k.n < len(k.few):
+		k.few[k.n] = key
+		k.n++
+		return true
+	case k.rest == nil:
+		k.rest = map[string]bool{}
+	}
+	known := k.rest[string(key)]
+	k.rest[string(key)] = true
+	return !known
+}
