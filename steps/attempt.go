@@ -129,7 +129,9 @@ func (a *attempt) single(ctx context.Context) (dag.Fact, error) {
 	return a.prompt(ctx)
 }
 
-func (a *attempt) elapsed() int64 { return a.x.Now().Sub(a.began).Milliseconds() }
+// elapsed is how long the attempt has taken, in milliseconds. A clock that can be set may
+// say less than nothing.
+func (a *attempt) elapsed() int64 { return max(0, a.x.Now().Sub(a.began).Milliseconds()) }
 
 // start records that the attempt begins, in session if that is known already.
 func (a *attempt) start(ctx context.Context, session string) error {

@@ -41,8 +41,8 @@ func (a *attempt) follow(f *dag.Fact, p *agents.Problem) {
 	}
 	if before.failures < a.step.Retry.Max && retried(p.Cause, a.step.Retry.On) {
 		f.RetryAt = a.x.Now().Add(backoff(time.Duration(a.step.Retry.Backoff), before.failures))
-		if p.RetryAfter.After(f.RetryAt) {
-			f.RetryAt = p.RetryAfter
+		if at := believed(p, a.x.Now()); at.After(f.RetryAt) {
+			f.RetryAt = at
 		}
 		return
 	}
@@ -66,8 +66,8 @@ func (a *attempt) waitForLimit(f *dag.Fact, p *agents.Problem, before *Next, wai
 	if before != nil && !before.Since.IsZero() {
 		next = *before
 	}
-	at := p.RetryAfter
-	if !at.After(now) {
+	at := believed(p, now)
+	if at.IsZero() {
 		at = now.Add(min(limitBackoff<<min(next.Waits, 10), maxLimitBackoff))
 	}
 	if at.Sub(next.Since) > wait {
@@ -78,6 +78,19 @@ func (a *attempt) waitForLimit(f *dag.Fact, p *agents.Problem, before *Next, wai
 	a.result.Next, f.RetryAt = &next, at
 	a.notice(noticeLimit, fmt.Sprintf("%s; the next attempt is at %s", p.Message, clock(at)))
 	return true
+}
+
+// longestLimit is how far away the reset of a limit can be: some hold for a week. A run
+// must not wait for ever because an agent, or a clock, is wrong.
+const longestLimit = 8 * 24 * time.Hour
+
+// believed is when the limit resets that p is about, zero when that is not known, or not
+// to be believed.
+func believed(p *agents.Problem, now time.Time) time.Time {
+	if !p.RetryAfter.After(now) || p.RetryAfter.Sub(now) > longestLimit {
+		return time.Time{}
+	}
+	return p.RetryAfter
 }
 
 func resets(p *agents.Problem) string {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"flow/agents"
 	"flow/pipeline"
@@ -50,10 +51,13 @@ func (a *attempt) workingDirectory() error {
 	return nil
 }
 
-// checkWorkspace fails if the workspace was removed. An agent would take that for
-// its own program not being there.
+// checkWorkspace fails if the workspace was removed, or is no directory any more. An agent
+// would take that for its own program not being there.
 func checkWorkspace(dir string) error {
-	_, err := disk.Stat(dir)
+	info, err := disk.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = &fs.PathError{Op: "open", Path: dir, Err: syscall.ENOTDIR}
+	}
 	if err == nil {
 		return nil
 	}

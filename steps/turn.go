@@ -78,6 +78,7 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	if exit.Intent != agents.IntentNone || exit.Signal != "" || cmd.Talks { // flow ends every agent that talks
 		launch.sweep()
 	}
+	a.result.Stderr = lastWords(out.Problem, exit.Stderr)
 	a.result.Leftovers = append(a.result.Leftovers, res.Leftovers...)
 	a.took(out)
 	return out, nil

@@ -221,10 +221,10 @@ func swallowed(w *verdict) *agents.Problem {
 	return p
 }
 
-// stderrTail is the end of standard error, at most 2 KiB of whole lines, without
+// stderrTail is the end of standard error, at most 20 whole lines and 2 KiB, without
 // blank lines and warnings (unless there is nothing else).
 func stderrTail(stderr string) string {
-	const limit = 2 << 10
+	const limit, most = 2 << 10, 20
 	var lines, warnings []string
 	for line := range strings.Lines(stderr) {
 		switch line = strings.TrimSpace(line); {
@@ -238,6 +238,7 @@ func stderrTail(stderr string) string {
 	if lines == nil {
 		lines = warnings
 	}
+	lines = lines[max(0, len(lines)-most):]
 	for len(lines) > 1 && len(strings.Join(lines, "\n")) > limit {
 		lines = lines[1:]
 	}

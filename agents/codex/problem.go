@@ -113,6 +113,8 @@ func hint(c agents.Cause) string {
 		return "wait for the process that holds the session, or fork the session"
 	case agents.CauseInvalidRequest:
 		return "the provider refused the request: check model, effort and output schema"
+	case agents.CauseCrash, agents.CauseIncomplete:
+		return "try again; its session can be resumed if it had begun"
 	case agents.CauseConfig:
 		return "check the profile's settings and `args`, and codex's own configuration"
 	default:

@@ -31,7 +31,7 @@ func hintFor(cause agents.Cause) string {
 		return "begin a new session; sessions belong to the directory they began in"
 	case agents.CauseSessionInUse:
 		return "resume the session, or choose another id for the new one"
-	case agents.CauseIncomplete:
+	case agents.CauseIncomplete, agents.CauseCrash:
 		return "try again; its standard error may say more"
 	case agents.CauseConfig:
 		return "check the step's model, directories and arguments, and the settings.json files it reads"

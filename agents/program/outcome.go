@@ -102,11 +102,10 @@ func ofIntent(intent agents.Intent) (agents.Reason, *agents.Problem) {
 
 func ofSignal(signal string) (agents.Reason, *agents.Problem) {
 	signal = strings.TrimPrefix(signal, "SIG")
-	cause := agents.CauseCrash
 	if signal == "INT" || signal == "TERM" || signal == "HUP" {
-		cause = agents.CauseCancelled
+		return fail(agents.CauseCancelled, "killed by SIG"+signal, "")
 	}
-	return fail(cause, "killed by SIG"+signal, "")
+	return fail(agents.CauseCrash, "killed by SIG"+signal, "try again; its standard error may say more")
 }
 
 // fail is the end of a turn by a problem, whose cause decides the reason.

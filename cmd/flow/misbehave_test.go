@@ -29,7 +29,7 @@ type misdeed struct {
 // misdeeds are those of agents of every protocol.
 func misdeeds() []misdeed {
 	return []misdeed{
-		{name: "calm", what: "nothing is wrong", do: func(f *fake) int {
+		{name: "calm", what: "does nothing wrong", do: func(f *fake) int {
 			f.work()
 			f.say(f.well)
 			return f.leave()
@@ -82,6 +82,9 @@ func misdeeds() []misdeed {
 		}},
 		{name: "shouts", what: `writes its end with "TYPE" and "METHOD" for "type" and "method"`, never: true, keys: "idle-timeout: 2s", do: func(f *fake) int {
 			f.work()
+			if f.well == "" {
+				return 1
+			}
 			f.say(strings.NewReplacer(`"type"`, `"TYPE"`, `"method"`, `"METHOD"`, `"done"`, `"DONE"`, `"result"`, `"RESULT"`).Replace(f.well))
 			return f.leave()
 		}},
@@ -90,7 +93,7 @@ func misdeeds() []misdeed {
 			if f.well == "" {
 				return 1
 			}
-			f.say(strings.TrimSuffix(f.badly, "}") + "," + strings.TrimPrefix(f.well, "{"))
+			f.say(strings.TrimSuffix(f.well, "}") + "," + strings.TrimPrefix(f.badly, "{"))
 			return f.leave()
 		}},
 		{name: "torn-after", what: "stops in the middle of a line after its end", do: func(f *fake) int {
@@ -217,7 +220,13 @@ func TestMisbehaviour(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.dir, r.pipeline), misbehaving(protocols, misdeeds()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cells, _ := r.misbehave(t)
+	cells, seen := r.misbehave(t)
+	for _, row := range []string{
+		"04-killed-agent", "05a-silent", "05b-endless", "12-no-text", "13-torn", "14-noise", "15-ends-twice", "16-ends-first",
+		"18-well-exit-1", "19-badly-exit-0", "20-does-not-exit",
+	} {
+		sees(t, row, seen)
+	}
 	var table strings.Builder
 	for _, m := range misdeeds() {
 		fmt.Fprintf(&table, "%s: it %s\n", m.name, m.what)

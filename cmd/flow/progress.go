@@ -284,6 +284,9 @@ func failure(s stepReport, skipped int) string {
 	if skipped > 0 {
 		text += "; skipped for it: " + plural(skipped, "step")
 	}
+	if s.Stderr != nil {
+		text += "\nits standard error ended with:\n  " + strings.ReplaceAll(printable(*s.Stderr), "\n", "\n  ")
+	}
 	if s.Hint != nil {
 		text += "\nhint: " + printable(*s.Hint)
 	}

@@ -51,6 +51,7 @@ type stepReport struct {
 	Error      *string         `json:"error"`
 	Cause      *string         `json:"cause"`
 	Hint       *string         `json:"hint,omitempty"`
+	Stderr     *string         `json:"stderr,omitempty"` // of an agent that failed: its last lines
 	Exit       *int            `json:"exit,omitempty"`
 	Attempts   int             `json:"attempts"`
 	Cached     bool            `json:"cached,omitempty"`   // the result was taken from the cache
@@ -115,8 +116,11 @@ func newStepReport(s dag.StepState) (stepReport, error) {
 		Error: some(s.Reason), Cause: some(s.Cause), Hint: some(res.Hint), Exit: res.Exit, Question: res.Question,
 		Usage: res.Usage, CostUSD: res.CostUSD, DurationMS: res.DurationMS, Cached: res.Cached,
 	}
+	if res.Use != "" {
+		out.Stderr = some(res.Stderr)
+	}
 	if s.Status == dag.OK {
-		out.Error, out.Cause, out.Hint = nil, nil, nil
+		out.Error, out.Cause, out.Hint, out.Stderr = nil, nil, nil, nil
 	}
 	return out, nil
 }

@@ -46,7 +46,7 @@ func (a *app) runs(output string, limit int) error {
 	for _, r := range runs {
 		took := ""
 		if !r.Ended.IsZero() {
-			took = r.Ended.Sub(r.Created).Round(100 * time.Millisecond).String()
+			took = max(0, r.Ended.Sub(r.Created)).Round(100 * time.Millisecond).String() // the clock may have been set
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", r.ID, r.Name, r.Status, r.Created.Local().Format(time.DateTime), took)
 	}
