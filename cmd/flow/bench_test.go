@@ -19,7 +19,7 @@ import (
 // medians. docs/performance.md says what the figures mean and how to run them.
 
 // build compiles the package at path as a release is and returns the executable.
-func build(b *testing.B, path string) string {
+func build(b testing.TB, path string) string {
 	b.Helper()
 	out := filepath.Join(b.TempDir(), filepath.Base(path))
 	text, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, path).CombinedOutput()
@@ -37,7 +37,7 @@ func buildRelease(b *testing.B) string {
 // A launcher starts commands through a small program that measures them.
 type launcher struct{ path string }
 
-func newLauncher(b *testing.B) launcher {
+func newLauncher(b testing.TB) launcher {
 	b.Helper()
 	return launcher{build(b, "flow/cmd/flow/testdata/bench/launch")}
 }
@@ -50,7 +50,7 @@ type cost struct {
 }
 
 // run runs a command to its end, which must be success.
-func (l launcher) run(b *testing.B, stdin io.Reader, path string, args ...string) cost {
+func (l launcher) run(b testing.TB, stdin io.Reader, path string, args ...string) cost {
 	b.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
