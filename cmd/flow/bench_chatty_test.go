@@ -122,9 +122,10 @@ func (c *chat) heard(b testing.TB) []string {
 	seq, next := int64(0), map[string]int{}
 	err = v.Events(func(line []byte) error {
 		var e struct {
-			Seq        int64
-			Step, Type string
-			Content    string
+			Seq     int64  `json:"seq"`
+			Step    string `json:"step"`
+			Type    string `json:"type"`
+			Content string `json:"content"`
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
 			return err
@@ -191,14 +192,20 @@ func cpuOf(b testing.TB, pid int) (sum time.Duration) {
 	return sum
 }
 
-// peakOf is the most memory that a process has had, in MiB (/proc/PID/status).
+// peakOf is the most memory that a process has had, in MiB.
 func peakOf(b testing.TB, pid int) float64 {
+	b.Helper()
+	return memoryOf(b, pid, "VmHWM:")
+}
+
+// memoryOf is a size in MiB that /proc/PID/status tells.
+func memoryOf(b testing.TB, pid int, name string) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(text), "VmHWM:")
+	_, rest, _ := strings.Cut(string(text), name)
 	kib, err := strconv.Atoi(strings.Fields(rest)[0])
 	if err != nil {
 		b.Fatal(err)
