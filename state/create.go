@@ -86,14 +86,14 @@ func (s *Store) build(h Header, files map[string][]byte) (*disk.File, error) {
 }
 
 // reserve makes the temporary directory with its lock held, so that no sweep takes
-// it for one that a crash left.
+// it for one that a crash left. It is that of the run id, or of none.
 func (s *Store) reserve(temp, id string) (*disk.File, error) {
 	unlock, err := s.lock(unix.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if exists(s.path(runsDir, id)) {
+	if id != "" && exists(s.path(runsDir, id)) {
 		return nil, ErrExists
 	}
 	if err := mkdir(temp); err != nil {

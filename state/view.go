@@ -36,6 +36,8 @@ type Header struct {
 	Created     time.Time `json:"created"` // zero: set by Create
 	Simulated   bool      `json:"simulated,omitempty"`
 	Steps       int       `json:"steps,omitempty"` // how many the plan has, for lists
+	// Replays is the run that this one plays again, without starting anything.
+	Replays string `json:"replays,omitempty"`
 }
 
 // A View is a run as it stood when it was read. Its methods may be called
@@ -145,6 +147,16 @@ func (v *View) Records() []Record { return v.records }
 // File returns a file of the run by its path in the run's directory, with slashes.
 // The path cannot leave that directory, not by a symbolic link either.
 func (v *View) File(name string) ([]byte, error) {
+	f, err := v.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readOpened(f)
+}
+
+// Open is File for what need not fit into memory.
+func (v *View) Open(name string) (*disk.File, error) {
 	root, err := disk.OpenRoot(v.dir)
 	if err != nil {
 		return nil, err
@@ -154,11 +166,10 @@ func (v *View) File(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	if err := checkOpened(f, false); err != nil {
-		return nil, err
+		return nil, errors.Join(err, f.Close())
 	}
-	return readOpened(f)
+	return f, nil
 }
 
 // AttemptPath returns where a file of an attempt goes, relative to the run's

@@ -40,6 +40,9 @@ func (a *attempt) prompt(ctx context.Context) (dag.Fact, error) {
 	if err != nil {
 		return a.refusedOr(err)
 	}
+	if fact, ok, err := a.recorded(ctx); ok || err != nil {
+		return fact, err
+	}
 	if fact, ok, err := a.cached(ctx, text); ok || err != nil {
 		return fact, err
 	}

@@ -61,7 +61,7 @@ func (x *Executor) artifactField(d map[string]any, r Result) error {
 // keepArtifacts stores the files that the step's `artifacts` name. The problem is that
 // they cannot be kept as the pipeline says; what could be kept is kept all the same.
 func (a *attempt) keepArtifacts() (*agents.Problem, error) {
-	if len(a.step.Artifacts) == 0 || a.result.Cached {
+	if len(a.step.Artifacts) == 0 || a.result.Cached || a.x.Recording != nil { // see keep
 		return nil, nil
 	}
 	root, err := disk.OpenRoot(a.dir)

@@ -65,7 +65,7 @@ func CarryWorkspaces(to, from string, dropped []string) error {
 func carryAttempt(f dag.Fact, to, from runDir) error {
 	for turn := 1; ; turn++ {
 		found := false
-		for _, ext := range []string{"stdout", "stderr", "prompt", "script", launchExt} {
+		for _, ext := range []string{"stdout", "stderr", "prompt", "script", launchExt, exitExt} {
 			name := from.AttemptPath(label(f.Path, f.Attempt, turn), ext)
 			err := disk.Link(filepath.Join(from.Dir(), name), filepath.Join(to.Dir(), name))
 			switch {

@@ -17,7 +17,7 @@ const diffMax = pipeline.MaxRenderedBytes
 // the step changed. In a workspace of its own, or of a step around it, everything since
 // that was made counts. Of earlier attempts that came to nothing the changes count too.
 func (a *attempt) watchChanges(ctx context.Context) (*agents.Problem, error) {
-	if !a.step.Changes || a.isolated != nil {
+	if !a.step.Changes || a.isolated != nil || a.x.Recording != nil {
 		return nil, nil
 	}
 	if a.tree = a.x.ledger.get(a.task.Path).tree; a.tree != "" {
@@ -40,6 +40,9 @@ func (a *attempt) watchChanges(ctx context.Context) (*agents.Problem, error) {
 // keep notes what the step has changed, where a template names it, and commits that where
 // the workspace is the step's own.
 func (a *attempt) keep(ctx context.Context) (*agents.Problem, error) {
+	if a.x.Recording != nil {
+		return a.keepRecorded()
+	}
 	if !a.task.Owns && !a.step.Changes {
 		return nil, nil
 	}

@@ -86,7 +86,7 @@ func (a *attempt) runCheck(ctx context.Context) (*checkFailure, *agents.Problem,
 	}
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
-	res, err := a.run(ctx, spec, watch.over(proc.Sink{}))
+	res, err := a.runWatched(ctx, watch, spec, proc.Sink{})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -100,6 +100,9 @@ func (x *Executor) stepsData(inputs map[string]dag.Input) (map[string]any, error
 // projectFile is the template function `file` for a name that is computed: a text of the
 // project, read when the template is rendered. One with a literal name is in its plan.
 func (x *Executor) projectFile(path string) (string, error) {
+	if x.Recording != nil {
+		return "", fmt.Errorf("file %q has a computed name, and a recording has no files of the workspace", path)
+	}
 	root, err := disk.OpenRoot(x.Workspace)
 	if err != nil {
 		return "", err

@@ -64,6 +64,10 @@ func (a *attempt) isolate(ctx context.Context) (*agents.Problem, error) {
 		a.isolated = before
 		return nil, nil
 	}
+	if a.x.Recording != nil {
+		a.isolated = a.playedWorkspace()
+		return nil, nil
+	}
 	iso := a.step.Isolation
 	request := workspace.Request{
 		RunDir: a.x.Store.Dir(), Run: a.x.RunID, Path: a.x.workspaceName(a.task.Path), Repo: a.workspace(),

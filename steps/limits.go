@@ -53,6 +53,7 @@ func (a *attempt) intent(cause error) agents.Intent {
 type idleWatch struct {
 	timer  *time.Timer // nil: it waits for ever
 	after  time.Duration
+	ctx    context.Context // that cancel ends
 	cancel context.CancelCauseFunc
 
 	mu   sync.Mutex
@@ -61,12 +62,15 @@ type idleWatch struct {
 
 func watchIdle(ctx context.Context, after time.Duration) (context.Context, *idleWatch) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w := &idleWatch{after: after, cancel: cancel}
+	w := &idleWatch{after: after, ctx: ctx, cancel: cancel}
 	if after > 0 {
 		w.timer = time.AfterFunc(after, func() { cancel(errIdle) })
 	}
 	return ctx, w
 }
+
+// cause is why the context has ended, nil while it has not.
+func (w *idleWatch) cause() error { return context.Cause(w.ctx) }
 
 // over is sink with every line a sign of life. A stream that sink does not take is
 // read only for that.

@@ -1,7 +1,6 @@
 package steps
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"io/fs"
@@ -9,12 +8,11 @@ import (
 	"unicode/utf8"
 
 	"flow/agents/proc"
+	"flow/agents/replay"
 	"flow/state/disk"
 )
 
-// eachLine calls fn with the lines of a file, as proc delivers them: the newline is
-// left out, a last line without one counts, and of a line over limit bytes only the
-// beginning is given. It holds one line in memory. An absent file has no lines.
+// eachLine calls fn with the lines of a file, as replay.Lines does. An absent file has none.
 func eachLine(path string, limit int, fn func(proc.Line)) error {
 	f, err := disk.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -24,34 +22,7 @@ func eachLine(path string, limit int, fn func(proc.Line)) error {
 		return err
 	}
 	defer f.Close()
-	in := bufio.NewReaderSize(f, headMax)
-	line := proc.Line{}
-	for {
-		part, err := in.ReadSlice('\n')
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {
-			return err
-		}
-		ended := err == nil
-		if ended {
-			part = part[:len(part)-1]
-		}
-		line.Length += int64(len(part))
-		if line.Oversized = line.Length > int64(limit); line.Oversized {
-			line.Data = line.Data[:min(len(line.Data), headMax)]
-			part = part[:min(len(part), headMax-len(line.Data))]
-		}
-		line.Data = append(line.Data, part...)
-		switch {
-		case ended:
-			fn(line)
-			line = proc.Line{Data: line.Data[:0], Offset: line.Offset + line.Length + 1}
-		case errors.Is(err, io.EOF):
-			if line.Length > 0 {
-				fn(line)
-			}
-			return nil
-		}
-	}
+	return replay.Lines(f, limit, fn)
 }
 
 // readHead reads at most limit bytes of a file and says whether there were more. An

@@ -25,6 +25,9 @@ type Merged struct {
 // merge brings the branches of other steps into the workspace: all of them or none.
 func (a *attempt) merge(ctx context.Context) (dag.Fact, error) {
 	a.result = Result{Agent: a.step.Agent, Use: a.profile().Use}
+	if fact, ok, err := a.recorded(ctx); ok || err != nil {
+		return fact, err
+	}
 	sources, err := a.sources()
 	if err != nil {
 		problem, err := a.gitProblem(ctx, err)

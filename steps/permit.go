@@ -53,11 +53,30 @@ func (t *talk) judge(r agents.PermissionRequested) {
 	}
 	d := t.guard.decide(call)
 	call.Risk = d.Risk
+	if t.a.x.Recording != nil && t.replayed(r, call, d) {
+		return
+	}
 	if d.Effect == policy.Ask {
 		t.ask(r, call, d)
 		return
 	}
 	t.rule(decided(r, call, d))
+}
+
+// replayed rules on a request that a person is to be asked about as was ruled when the run
+// was recorded. One that was never answered then is not now. mu is held.
+func (t *talk) replayed(r agents.PermissionRequested, call policy.Call, d policy.Decision) bool {
+	before, ok := t.a.recordedRuling(r) // also of those that the policy decides, to count them
+	if d.Effect != policy.Ask {
+		return false
+	}
+	if ok {
+		t.rule(ruling{
+			call: call, request: r.RequestID, tool: r.ToolID, rule: d.Rule,
+			allow: before.Decision == agents.EffectAllow, by: before.By, message: before.Message,
+		})
+	}
+	return true
 }
 
 // decided is the ruling that the policy comes to by itself.

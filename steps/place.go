@@ -42,7 +42,7 @@ func (a *attempt) workingDirectory() error {
 		return checkWorkspace(a.dir)
 	}
 	cwd, err := a.frame.renderer.Text(*a.step.Cwd, a.data)
-	if err != nil {
+	if err != nil || a.x.Recording != nil {
 		return err
 	}
 	if a.dir, err = insideWorkspace(a.workspace(), cwd); err != nil {

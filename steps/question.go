@@ -85,6 +85,13 @@ func (a *attempt) ask(ctx context.Context) (dag.Fact, error) {
 		ctx, done = context.WithDeadlineCause(ctx, q.Deadline, errTimeout)
 		defer done()
 	}
+	if a.x.Recording != nil {
+		if answer := a.recordedAnswer(); answer != nil {
+			return a.decided(*answer)
+		}
+		f, _, err := a.recorded(ctx)
+		return f, err
+	}
 	if a.x.Yes && len(q.Form) == 0 {
 		return a.decided(Answer{Approved: true, By: "--yes", At: a.x.Now().UTC()})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"flow/agents"
 	"flow/agents/proc"
+	"flow/agents/replay"
 	"flow/pipeline/dag"
 	"flow/state/disk"
 )
@@ -18,8 +19,7 @@ import (
 const (
 	launchExt  = "json"   // of a Launch
 	stderrTail = 64 << 10 // what an agent.Exit has of standard error, as in proc.Result
-	maxLine    = 32 << 20 // what proc delivers of a line
-	headMax    = 64 << 10 // and of a longer one
+	maxLine    = replay.MaxLine
 )
 
 // adopt reads what attempts that were lost with flow left on disk, oldest first. If

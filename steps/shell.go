@@ -28,6 +28,9 @@ func (a *attempt) shell(ctx context.Context) (dag.Fact, error) {
 	if err != nil {
 		return a.refused(configProblem(err)), nil
 	}
+	if f, ok, err := a.recorded(ctx); ok || err != nil {
+		return f, err
+	}
 	spec := a.spec()
 	spec.Path, spec.Args, err = a.command(script)
 	if err != nil {
@@ -42,7 +45,7 @@ func (a *attempt) shell(ctx context.Context) (dag.Fact, error) {
 	}
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
-	res, err := a.run(ctx, spec, watch.over(proc.Sink{}))
+	res, err := a.runWatched(ctx, watch, spec, proc.Sink{})
 	if err != nil {
 		return dag.Fact{}, err
 	}

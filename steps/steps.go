@@ -67,6 +67,8 @@ type Config struct {
 	// AskTimeout is how long a call that a person is asked about waits for an answer, in
 	// place of the pipeline's `ask-timeout`; 0: the pipeline decides.
 	AskTimeout time.Duration
+	// Recording, when set, is what the run is played from: nothing is started.
+	Recording *Recording
 	// Yes approves the questions of `ask` steps that have no form. It permits nothing.
 	Yes bool
 }
@@ -137,6 +139,9 @@ func (x *Executor) Exec(ctx context.Context, t dag.Task, rec local.Recorder) (da
 	fact, err := a.execute(ctx)
 	if err == nil {
 		err = x.recorder.err()
+	}
+	if x.Recording != nil {
+		x.Recording.advance(t.Path)
 	}
 	if err != nil {
 		return dag.Fact{}, err // the driver names the step

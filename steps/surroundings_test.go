@@ -241,6 +241,7 @@ func TestContent(t *testing.T) {
 }
 
 func TestEachLine(t *testing.T) {
+	const headMax = 64 << 10 // of replay.Lines
 	long := strings.Repeat("y", 3*headMax)
 	cases := []struct {
 		data  string

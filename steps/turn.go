@@ -49,16 +49,13 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	}
 	launch := a.launch(&spec, cmd, req)
 	launch.For = purpose
-	if err := a.confineAgent(&spec, req, cmd.Writable); err != nil {
-		return agents.Outcome{}, err
-	}
-	if err := errors.Join(a.write(spec, cmd, launch), prepare(scratchOf(a.x.Store.Dir()), req.Home, cmd.Prepare)); err != nil {
-		return agents.Outcome{}, err
+	if err := a.equip(&spec, cmd, &launch); err != nil {
+		return unequipped(err)
 	}
 	failpoint.Reach("launch-stored")
 	ctx, watch := watchIdle(ctx, time.Duration(a.step.IdleTimeout))
 	defer watch.stop()
-	l := a.listener(req, watch)
+	l := a.listener(launch.Request, watch)
 	res, cause, err := a.accompany(ctx, spec, l)
 	if err != nil {
 		return agents.Outcome{}, err
@@ -82,6 +79,25 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	a.result.Leftovers = append(a.result.Leftovers, res.Leftovers...)
 	a.took(out)
 	return out, nil
+}
+
+// equip makes everything ready for the process to start, or to be played.
+func (a *attempt) equip(spec *proc.Spec, cmd agents.Command, l *Launch) error {
+	if a.x.Recording != nil {
+		return a.rehearse(spec, cmd, l)
+	}
+	if err := a.confineAgent(spec, l.Request, cmd.Writable); err != nil {
+		return err
+	}
+	return errors.Join(a.write(*spec, cmd, *l), prepare(scratchOf(a.x.Store.Dir()), l.Request.Home, cmd.Prepare))
+}
+
+// unequipped is the outcome of a process that equip has a problem with, or its error.
+func unequipped(err error) (agents.Outcome, error) {
+	if p, ok := errors.AsType[*agents.Problem](err); ok {
+		return agents.Outcome{Reason: agents.Failed, Problem: p}, nil
+	}
+	return agents.Outcome{}, err
 }
 
 // A listener follows one process of an agent: it has its events recorded and its calls
@@ -138,14 +154,14 @@ func (a *attempt) rulings(l *listener, e agents.Event) {
 // accompany runs the process to its end. cause is why flow ended it, nil when it ended by
 // itself.
 func (a *attempt) accompany(ctx context.Context, spec proc.Spec, l *listener) (res proc.Result, cause, err error) {
-	sink := l.watch.over(a.listen(ctx, l.tr))
+	sink := a.listen(ctx, l.tr)
 	conversation, ok := l.dialog.(agents.Conversation)
 	if !ok {
 		running, end := context.WithCancelCause(ctx)
 		defer end(nil)
 		sink, stop := parting(l.dialog, sink, end)
 		defer stop()
-		res, err = a.run(running, spec, sink)
+		res, err = a.runWatched(running, l.watch, spec, sink)
 		return res, context.Cause(running), err
 	}
 	t, running, err := a.newTalk(ctx, conversation, &spec)
@@ -154,7 +170,7 @@ func (a *attempt) accompany(ctx context.Context, spec proc.Spec, l *listener) (r
 	}
 	l.talk = t
 	stop := t.begin(l)
-	res, err = a.run(running, spec, t.sink(sink))
+	res, err = a.runWatched(running, l.watch, spec, t.sink(sink))
 	stop()
 	if cause = context.Cause(ctx); cause == nil {
 		cause = context.Cause(running)

@@ -39,7 +39,8 @@ type engine struct {
 	stops      chan error   // why the run is to stop, while what runs goes on
 	overBudget atomic.Pointer[steps.BudgetError]
 
-	host *hosted // the server that the run is under way in; nil: this command line
+	recording *steps.Recording // that the run is played from; nil: it is for real
+	host      *hosted          // the server that the run is under way in; nil: this command line
 }
 
 // exitsFile is where the guardian says how processes ended when flow died.
@@ -87,6 +88,8 @@ func (e *engine) prepare() error {
 		CacheDir: filepath.Join(filepath.Dir(filepath.Dir(e.run.Dir())), "cache"),
 	}
 	switch {
+	case e.recording != nil:
+		return e.prepareReplay(config)
 	case e.host != nil:
 		config.Ask = e.host
 	case e.interactive(e.driveFlags):

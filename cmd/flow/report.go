@@ -33,6 +33,8 @@ type report struct {
 	Steps   stepReports    `json:"steps"`
 	// Asks are the calls that agents want to make and that a person is to decide on.
 	Asks []steps.Question `json:"asks,omitempty"`
+	// Replay says, of a replay, how it compares with the run that it plays.
+	Replay *comparison `json:"replay,omitempty"`
 
 	hint  string // what to do about Error
 	blobs blobs  // that texts and outputs are in

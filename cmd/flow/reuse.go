@@ -72,6 +72,7 @@ type beginning struct {
 	flags     runFlags
 	reuse     *state.View // the run whose results are taken over, or nil
 	from      string      // the step from which on they are not
+	replays   string      // the run that this one plays again, or ""
 }
 
 // begin records a new run and takes it to its end.
@@ -105,7 +106,7 @@ func (a *app) record(b beginning) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := a.create(s, b.plan, b.source, b.inputs, b.workspace, b.flags)
+	r, err := a.create(s, b)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +125,9 @@ func (b beginning) dropped() ([]string, error) {
 		return nil, nil
 	}
 	header := b.reuse.Header()
+	if err := notReplay(header); err != nil {
+		return nil, err
+	}
 	affected := b.plan.Affected(steps.StaticPath(b.from))
 	switch {
 	case len(affected) == 0:

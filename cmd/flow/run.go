@@ -24,26 +24,32 @@ type runFlags struct {
 	simulate bool
 	from     string // with reuse
 	reuse    string
+	replay   string // the run to play again, or an archive
 	driveFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run FILE",
+		Use:   "run [FILE]",
 		Short: "Run a pipeline",
 		Long: "run checks the pipeline, records the run and executes its steps, the independent ones at once.\n" +
 			"Progress goes to standard error. Standard output gets the pipeline's outputs, or with -o json\n" +
-			"one object with the state of every step.",
-		Example: "  flow run review.yaml -i branch=main\n  flow run review.yaml --simulate -o json",
-		Args:    arguments(1, 1, "one pipeline file"),
-		RunE:    func(_ *cobra.Command, args []string) error { return a.run(args[0], f) },
+			"one object with the state of every step.\n\n" +
+			"With --replay nothing is started: the processes of an earlier run are played from what that stored, by the\n" +
+			"pipeline that it went by or by FILE. The exit status is 0 when the same came of it, and 1 with the first\n" +
+			"difference when not: a test of the pipeline, and of how flow reads its agents. It takes no key and no network,\n" +
+			"and changes nothing outside of the state directory.",
+		Example: "  flow run review.yaml -i branch=main\n  flow run review.yaml --simulate -o json\n  flow run --replay last",
+		Args:    arguments(0, 1, "one pipeline file"),
+		RunE:    func(_ *cobra.Command, args []string) error { return a.runOrReplay(args, f) },
 	}
 	fl := cmd.Flags()
 	f.bind(fl)
 	f.bindInputs(fl)
 	fl.BoolVar(&f.simulate, "simulate", false, "use built-in simulated agents: no key, no agent CLI, no cost")
 	fl.StringVar(&f.from, "from", "", "with --reuse: the `step` from which on nothing is taken over")
+	fl.StringVar(&f.replay, "replay", "", "play that `run`, or the archive of one that flow state export wrote")
 	fl.StringVar(&f.reuse, "reuse", "", "take over what that `run` did before --from, where steps and inputs are the same")
 	return cmd
 }
@@ -60,10 +66,21 @@ func (f *runFlags) bindInputs(fl *pflag.FlagSet) {
 	fl.StringVar(&f.file, "inputs", "", "JSON `file` with an object of inputs; - is standard input")
 }
 
-func (a *app) run(file string, f runFlags) error {
+// runOrReplay runs a pipeline, or plays an earlier run of one.
+func (a *app) runOrReplay(args []string, f runFlags) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	switch {
+	case f.replay != "":
+		return a.replay(args, f)
+	case len(args) == 0:
+		return usageError{errors.New("`flow run` takes one pipeline file\nhint: flow run FILE; --replay RUN plays an earlier run and needs none")}
+	}
+	return a.run(args[0], f)
+}
+
+func (a *app) run(file string, f runFlags) error {
 	plan, source, err := a.load(file)
 	if err != nil {
 		return err
@@ -231,26 +248,26 @@ func (a *app) secrets(plan *pipeline.Plan) (map[string]string, error) {
 }
 
 // create records the run with everything that a resume needs.
-func (a *app) create(s *state.Store, plan *pipeline.Plan, source []byte, inputs map[string]any, workspace string, f runFlags) (*state.Run, error) {
-	id := f.runID
+func (a *app) create(s *state.Store, b beginning) (*state.Run, error) {
+	id := b.flags.runID
 	if id == "" {
 		id = state.NewID(a.now())
 	}
 	if err := state.CheckID(id); err != nil {
 		return nil, usageError{err}
 	}
-	planJSON, err := json.Marshal(plan)
+	planJSON, err := json.Marshal(b.plan)
 	if err != nil {
 		return nil, err
 	}
-	inputsJSON, err := json.Marshal(inputs)
+	inputsJSON, err := json.Marshal(b.inputs)
 	if err != nil {
 		return nil, err
 	}
 	r, err := s.Create(state.Header{
-		ID: id, Name: plan.Name, File: plan.File, Workspace: workspace,
-		FlowVersion: version(), Created: a.now(), Simulated: f.simulate, Steps: stepCount(plan),
-	}, map[string][]byte{"pipeline.yaml": source, "plan.json": planJSON, "inputs.json": inputsJSON})
+		ID: id, Name: b.plan.Name, File: b.plan.File, Workspace: b.workspace,
+		FlowVersion: version(), Created: a.now(), Simulated: b.flags.simulate, Steps: stepCount(b.plan), Replays: b.replays,
+	}, map[string][]byte{"pipeline.yaml": b.source, "plan.json": planJSON, "inputs.json": inputsJSON})
 	if errors.Is(err, state.ErrExists) {
 		return nil, usageError{fmt.Errorf("run %s exists already\nhint: choose another --run-id, or go on with it: flow resume %s", id, id)}
 	}

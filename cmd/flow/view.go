@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"flow/pipeline"
@@ -20,13 +21,28 @@ func (a *app) view(name string) (*state.View, error) {
 	return s.Read(id)
 }
 
-// openRun opens a run that no other process has.
+// openRun opens a run that no other process has, to go on with it.
 func (a *app) openRun(name string) (*state.Run, error) {
 	s, id, err := a.find(name)
 	if err != nil {
 		return nil, err
 	}
-	return s.OpenRun(context.Background(), id)
+	r, err := s.OpenRun(context.Background(), id)
+	if err != nil {
+		return nil, err
+	}
+	if err := notReplay(r.Header()); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// notReplay refuses a run in which nothing was done: nothing of it can go on.
+func notReplay(h state.Header) error {
+	if h.Replays == "" {
+		return nil
+	}
+	return usageError{fmt.Errorf("run %s only plays run %s again, and did nothing that could go on\nhint: go on with %s itself, or play it once more: flow run --replay %[2]s", h.ID, h.Replays, h.Replays)}
 }
 
 // find returns the store and the id of a run that is named by it, the beginning of it, or

@@ -99,9 +99,7 @@ type attempt struct {
 // recorder returns the Recorder of the attempt.
 func (a *attempt) recorder(d *driver) Recorder {
 	return func(_ context.Context, f dag.Fact) error {
-		if f.Kind != dag.Started || a.started || a.task.Action != dag.Execute || !a.mine(f) {
-			a.broken = cmp.Or(a.broken, a.wrong("recorded", f))
-		}
+		a.broken = cmp.Or(a.broken, a.begins(f))
 		if a.broken == nil {
 			a.broken = d.store(f)
 		}
@@ -112,6 +110,14 @@ func (a *attempt) recorder(d *driver) Recorder {
 		d.inbox <- message{event: recorded, path: f.Path, fact: f}
 		return nil
 	}
+}
+
+// begins returns an error if f cannot be how the attempt begins.
+func (a *attempt) begins(f dag.Fact) error {
+	if f.Kind != dag.Started || a.started || a.task.Action != dag.Execute || !a.mine(f) {
+		return a.wrong("recorded", f)
+	}
+	return nil
 }
 
 // check returns an error if f cannot be how the task ended.
