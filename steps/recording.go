@@ -60,7 +60,7 @@ func NewRecording(run *state.View, complete bool) (*Recording, error) {
 		if err != nil {
 			return nil, err
 		}
-		order++
+		order += 2 // see won
 		if err := r.note(f, order); err != nil {
 			return nil, err
 		}
@@ -95,11 +95,38 @@ func (r *Recording) note(f dag.Fact, order int) (err error) {
 			n.open = nil
 		}
 		n.ends = append(n.ends, end)
+		return errors.Join(err, r.won(f))
 	case dag.Opened, dag.Continued, dag.Skipped:
 		n.ends = append(n.ends, end)
 	case dag.Lost, dag.Suspended, dag.Updated:
 	}
 	return err
+}
+
+// won has the winner of a race end before the others. Candidates may end at the same time:
+// then their facts are stored in any order, and only the race's own says who won.
+func (r *Recording) won(f dag.Fact) error {
+	result, err := DecodeResult(f.Result)
+	if err != nil || result.Winner == nil {
+		return err
+	}
+	winner := r.node(fmt.Sprintf("%s.%d", f.Path, *result.Winner))
+	if len(winner.ends) == 0 {
+		return nil
+	}
+	last := &winner.ends[len(winner.ends)-1]
+	for path, n := range r.nodes {
+		number, inside := strings.CutPrefix(path, f.Path+".")
+		if !inside || !isNumber(number) {
+			continue
+		}
+		for _, other := range n.ends {
+			if other.fact.Kind == dag.Succeeded && other.order < last.order {
+				last.order = other.order - 1
+			}
+		}
+	}
+	return nil
 }
 
 // processes are the labels of the processes that the last of some attempts ran, together

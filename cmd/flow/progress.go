@@ -28,6 +28,7 @@ type progress struct {
 	began time.Time
 	steps map[string]planned // by path without the numbers of items, rounds and candidates
 	width int                // of the longest step path
+	plays bool               // the run is a replay
 	crowd map[string]*crowd  // by path of a `foreach` with many items
 
 	asking string // what stands before the cursor while a person is asked
@@ -44,9 +45,13 @@ func (p *progress) begin(h state.Header, plan *pipeline.Plan) {
 	for path := range p.steps {
 		p.width = min(max(p.width, len(path)), 32)
 	}
+	p.plays = h.Replays != ""
 	what := plan.Name
 	if h.Simulated {
 		what += " (simulated agents)"
+	}
+	if p.plays {
+		what += " (a replay of run " + h.Replays + ")"
 	}
 	p.printf("run %s  %s", h.ID, what)
 }
@@ -245,7 +250,7 @@ func (p *progress) end(r *report) {
 		lines = append(lines, waiting(r)...)
 	case r.hint != "":
 		lines = append(lines, "hint: "+r.hint)
-	case r.Status != string(dag.OK):
+	case r.Status != string(dag.OK) && !p.plays:
 		lines = append(lines, "hint: flow resume "+r.Run)
 	case p.quiet:
 		return // quiet means no progress; a failure is never without a reason
