@@ -2,7 +2,8 @@ package state
 
 import (
 	"errors"
-	"os"
+
+	"flow/state/disk"
 )
 
 // Temporary makes a state directory that is there for a while, among the files in the
@@ -11,9 +12,9 @@ func (s *Store) Temporary() (t *Store, remove func() error, err error) {
 	dir := s.path(tempDir, tempName("state."))
 	lock, err := s.reserve(dir, "")
 	if err != nil {
-		return nil, nil, wrap(dir, "cannot make a temporary directory", errors.Join(err, os.RemoveAll(dir)))
+		return nil, nil, wrap(dir, "cannot make a temporary directory", errors.Join(err, disk.RemoveAll(dir)))
 	}
-	remove = func() error { return errors.Join(os.RemoveAll(dir), lock.Close()) }
+	remove = func() error { return errors.Join(disk.RemoveAll(dir), lock.Close()) }
 	if t, err = Open(dir); err != nil {
 		return nil, nil, errors.Join(err, remove())
 	}

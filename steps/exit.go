@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 
 	"flow/agents/proc"
+	"flow/state/disk"
 )
 
 // exitExt is of an Exit.
@@ -84,5 +84,5 @@ func (a *attempt) runWatched(ctx context.Context, w *idleWatch, spec proc.Spec, 
 	if err != nil {
 		return res, err
 	}
-	return res, os.WriteFile(a.x.file(spec.Label, exitExt), data, 0o600)
+	return res, disk.WriteFile(a.x.file(spec.Label, exitExt), data, 0o600)
 }

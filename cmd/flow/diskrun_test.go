@@ -113,14 +113,14 @@ func (r diskRun) goOn() []string {
 	return r.begin()
 }
 
-// An ended process of flow: what it printed, and its exit status.
-type ended struct {
+// A pastProcess is a process of flow that has ended: what it printed, and its exit status.
+type pastProcess struct {
 	out  string
 	code int
 }
 
 // with runs flow with failpoints, to its end, and fails the test if that does not come.
-func (r diskRun) with(t *testing.T, points string, args ...string) ended {
+func (r diskRun) with(t *testing.T, points string, args ...string) pastProcess {
 	t.Helper()
 	const patience = 2 * time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -135,7 +135,7 @@ func (r diskRun) with(t *testing.T, points string, args ...string) ended {
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
-	return ended{string(out), cmd.ProcessState.ExitCode()}
+	return pastProcess{string(out), cmd.ProcessState.ExitCode()}
 }
 
 // outcome is what must not depend on what happened on the way: what the run and its steps

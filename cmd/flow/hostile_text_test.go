@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -194,7 +195,7 @@ func TestHostileData(t *testing.T) {
 	}
 	for _, system := range []string{"GITHUB_ACTIONS=true", "TF_BUILD=True", "TEAMCITY_VERSION=2026.1"} {
 		build := r
-		build.env = append(build.env[:len(build.env):len(build.env)], system)
+		build.env = append(slices.Clip(build.env), system)
 		if got := build.finish(t, "output", r.id, "text"); !disarmed(got) || !strings.Contains(got, ": :error::owned") {
 			t.Errorf("%s: the log gets %q", system, got)
 		}

@@ -97,13 +97,13 @@ func TestReliabilityPage(t *testing.T) {
 		if !assertsSight(t, name) {
 			t.Errorf("%s: no test asserts what the user sees: call sees(t, %q, output)", name, name)
 		}
-		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", strings.TrimLeft(number, "0"), f.Fault, cell(f.Happens), "`"+strings.ReplaceAll(cell(strings.TrimRight(f.Sees, "\n")), "<br>", "`<br>`")+"`", strings.Join(shown, "<br>"))
+		fmt.Fprintf(&table, "| %s | %s | %s | %s | %s |\n", strings.TrimLeft(number, "0"), f.Fault, tableCell(f.Happens), "`"+strings.ReplaceAll(tableCell(strings.TrimRight(f.Sees, "\n")), "<br>", "`<br>`")+"`", strings.Join(shown, "<br>"))
 	}
 	checkTable(t, filepath.Join(top, "docs", "reliability.md"), table.String())
 }
 
-// cell is text in a cell of a table: on one line of the page.
-func cell(text string) string {
+// tableCell is text in a cell of a table: on one line of the page.
+func tableCell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", "<br>").Replace(text)
 }
 
