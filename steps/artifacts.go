@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -64,9 +65,9 @@ func (a *attempt) keepArtifacts() (*agents.Problem, error) {
 	if len(a.step.Artifacts) == 0 || a.result.Cached || a.x.Recording != nil { // see keep
 		return nil, nil
 	}
-	root, err := disk.OpenRoot(a.dir)
+	root, err := a.openDir()
 	if err != nil {
-		return configProblem(err), nil
+		return configProblem(fmt.Errorf("artifacts cannot be kept: %w", err)), nil
 	}
 	defer root.Close()
 	h := harvest{root: root, store: a.x.Store, found: map[string]Artifact{}}
@@ -85,6 +86,25 @@ func (a *attempt) keepArtifacts() (*agents.Problem, error) {
 		a.result.Artifacts, err = store(a.x.Store, string(list))
 	}
 	return problem, err
+}
+
+// openDir opens the directory that the step worked in. By now a link may stand in its place,
+// put there by the step or by another one: it does not lead out of the workspace.
+func (a *attempt) openDir() (*disk.Root, error) {
+	top, err := disk.OpenRoot(a.workspace())
+	if err != nil || a.step.Cwd == nil {
+		return top, err
+	}
+	defer top.Close()
+	resolved, err := filepath.EvalSymlinks(a.workspace()) // as a.dir is
+	if err != nil {
+		return nil, err
+	}
+	rel, err := filepath.Rel(resolved, a.dir)
+	if err != nil {
+		return nil, err
+	}
+	return top.OpenRoot(rel)
 }
 
 // gather takes in what one template of `artifacts` names.

@@ -53,7 +53,7 @@ const generated = "<!-- generated: go test ./cmd/flow -run Docs -update -->\n"
 const commandsIntro = `# Commands
 
 ` + generated + `
-Standard output is data, standard error is progress and messages. Every command takes ` + "`--state-dir`" + `, ` + "`--log-level`" + `
+Standard output is data, standard error is progress and messages; neither has control sequences of strangers, nor commands for the log of a build. Every command takes ` + "`--state-dir`" + `, ` + "`--log-level`" + `
 and ` + "`--no-config`" + `. A flag with a variable takes its value where the command line does not have it; ` + "`FLOW_CONFIG`" + ` names another [configuration](config.md)
 of the user, or is ` + "`none`" + `.
 RUN is a run's id, the beginning of one that no other shares, or ` + "`last`" + `.

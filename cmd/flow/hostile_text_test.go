@@ -8,6 +8,7 @@ import (
 	"slices"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -143,6 +144,9 @@ func TestHostileText(t *testing.T) {
 			p.enter(t, "y\n")
 		}
 		exit, screen := p.end(t)
+		if c.args[0] == "run" && strings.Contains(screen, "run "+r.id) {
+			sees(t, "65-steering-text", screen)
+		}
 		if exit != c.exit || !strings.Contains(screen, c.shows) || !disarmed(strings.ReplaceAll(screen, eraseLine, "")) {
 			t.Errorf("flow %q at a terminal: exit status %d, not %d, or no %q, or not disarmed:\n%q", c.args, exit, c.exit, c.shows, screen)
 		}

@@ -55,11 +55,12 @@ func atTerminal(t *testing.T, cmd *exec.Cmd, columns uint16) *pty {
 // openPTY returns the two ends of a terminal that shows what is written to it as it is.
 func openPTY(t *testing.T) (person, terminal *os.File) {
 	t.Helper()
-	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	// Not by os.File.Fd, which would have a read keep the file open when it is closed.
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	fd := int(person.Fd())
+	person = os.NewFile(uintptr(fd), "/dev/ptmx")
 	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
 	if err == nil {
 		err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0)
@@ -122,7 +123,15 @@ func (p *pty) enter(t *testing.T, keys string) {
 
 func (p *pty) resize(t *testing.T, columns uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(p.person.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+	conn, err := p.person.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var failed error
+	err = conn.Control(func(fd uintptr) {
+		failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns})
+	})
+	if err = errors.Join(err, failed); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -208,12 +208,14 @@ func (r *report) print(w io.Writer, format string) error {
 		return err
 	}
 	quoteUnclean(&doc)
-	enc := yaml.NewEncoder(w)
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	if err := enc.Encode(&doc); err != nil {
+	if err := errors.Join(enc.Encode(&doc), enc.Close()); err != nil {
 		return err
 	}
-	return enc.Close()
+	_, err := b.WriteTo(w)
+	return err
 }
 
 // quoteUnclean puts texts that are not printed as they are into double quotes, where the

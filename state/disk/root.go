@@ -25,6 +25,19 @@ func OpenRoot(dir string) (root *Root, err error) {
 	return root, nil
 }
 
+// OpenRoot opens a directory in it.
+func (r *Root) OpenRoot(name string) (root *Root, err error) {
+	err = do(Op{Kind: Opening, Path: r.path(name)}, func(*Op) error {
+		in, err := r.root.OpenRoot(name)
+		root = &Root{root: in}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return root, nil
+}
+
 // Close closes the directory.
 func (r *Root) Close() error { return r.root.Close() }
 
