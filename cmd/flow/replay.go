@@ -143,7 +143,7 @@ func (e *engine) playAndClose(from *state.View) (err error) {
 	if r.Replay, err = e.compare(from, r); err != nil {
 		return err
 	}
-	if err := r.print(e.stdout, e.output); err != nil {
+	if err := r.print(e.out(e.output), e.output); err != nil {
 		return err
 	}
 	return e.replayEnd(r.Replay)
