@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 // A misdeed is what a fake does wrong in a turn.
@@ -22,6 +23,8 @@ type misdeed struct {
 	what string // it does, for the table
 	do   func(*fake) int
 	keys string // further keys of its step
+	// prompt is the step's, "" for a short one.
+	prompt string
 	// never says that no protocol may take the turn for a success.
 	never bool
 }
@@ -46,7 +49,7 @@ func misdeeds() []misdeed {
 			fmt.Fprintln(os.Stderr, "it went wrong")
 			return 3
 		}},
-		{name: "silent", what: "says nothing any more", never: true, keys: "idle-timeout: 2s", do: func(f *fake) int {
+		{name: "silent", what: "says nothing any more", never: true, keys: "idle-timeout: 10s", do: func(f *fake) int {
 			f.work()
 			return stay()
 		}},
@@ -80,7 +83,7 @@ func misdeeds() []misdeed {
 			f.say(f.well)
 			return f.leave()
 		}},
-		{name: "shouts", what: `writes its end with "TYPE" and "METHOD" for "type" and "method"`, never: true, keys: "idle-timeout: 2s", do: func(f *fake) int {
+		{name: "shouts", what: `writes its end with "TYPE" and "METHOD" for "type" and "method"`, never: true, keys: "idle-timeout: 10s", do: func(f *fake) int {
 			f.work()
 			if f.well == "" {
 				return 1
@@ -88,7 +91,7 @@ func misdeeds() []misdeed {
 			f.say(strings.NewReplacer(`"type"`, `"TYPE"`, `"method"`, `"METHOD"`, `"done"`, `"DONE"`, `"result"`, `"RESULT"`).Replace(f.well))
 			return f.leave()
 		}},
-		{name: "twofold", what: "writes its end with every key twice, once for a success", never: true, keys: "idle-timeout: 2s", do: func(f *fake) int {
+		{name: "twofold", what: "writes its end with every key twice, once for a success", never: true, keys: "idle-timeout: 10s", do: func(f *fake) int {
 			f.work()
 			if f.well == "" {
 				return 1
@@ -169,12 +172,12 @@ func misdeeds() []misdeed {
 			}
 			return f.leave()
 		}},
-		{name: "lingers", what: "does not exit after its end", keys: "timeout: 15s", do: func(f *fake) int {
+		{name: "lingers", what: "does not exit after its end", keys: "timeout: 25s", do: func(f *fake) int {
 			f.work()
 			f.say(f.well)
 			return stay()
 		}},
-		{name: "chatters", what: "says more for ever after its end", keys: "timeout: 15s", do: func(f *fake) int {
+		{name: "chatters", what: "says more for ever after its end", keys: "timeout: 25s", do: func(f *fake) int {
 			f.work()
 			f.say(f.well)
 			for {
@@ -188,7 +191,7 @@ func misdeeds() []misdeed {
 // faults are what fakes do, by name.
 func faults() map[string]func(*fake) int {
 	all := map[string]func(*fake) int{}
-	for _, m := range misdeeds() {
+	for _, m := range append(misdeeds(), mistalks()...) {
 		all[m.name] = m.do
 	}
 	return all
@@ -196,7 +199,10 @@ func faults() map[string]func(*fake) int {
 
 // A cell is what a step whose agent misbehaves came to.
 type cell struct {
-	Status, Cause, Error, Hint string
+	Status string `json:"status"`
+	Cause  string `json:"cause"`
+	Error  string `json:"error"`
+	Hint   string `json:"hint"`
 }
 
 func (c cell) String() string {
@@ -220,15 +226,22 @@ func TestMisbehaviour(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(r.dir, r.pipeline), misbehaving(protocols, misdeeds()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cells, seen := r.misbehave(t)
+	cells, seen := r.misbehave(t, exitFailed)
 	for _, row := range []string{
 		"04-killed-agent", "05a-silent", "05b-endless", "12-no-text", "13-torn", "14-noise", "15-ends-twice", "16-ends-first",
 		"18-well-exit-1", "19-badly-exit-0", "20-does-not-exit",
 	} {
 		sees(t, row, seen)
 	}
+	golden(t, filepath.Join("testdata", "misbehaviour.txt"), tableOf(t, cells, misdeeds(), protocols))
+}
+
+// tableOf says what every step came to, and fails the test for each that succeeded although
+// it must not.
+func tableOf(t *testing.T, cells map[string]cell, deeds []misdeed, protocols []string) string {
+	t.Helper()
 	var table strings.Builder
-	for _, m := range misdeeds() {
+	for _, m := range deeds {
 		fmt.Fprintf(&table, "%s: it %s\n", m.name, m.what)
 		for _, p := range protocols {
 			c := cells[cellOf(p, m.name)]
@@ -238,7 +251,7 @@ func TestMisbehaviour(t *testing.T) {
 			fmt.Fprintf(&table, "  %-18s  %s\n", p, c)
 		}
 	}
-	golden(t, filepath.Join("testdata", "misbehaviour.txt"), table.String())
+	return table.String()
 }
 
 func cellOf(protocol, misdeed string) string {
@@ -263,15 +276,15 @@ func misbehaving(protocols []string, deeds []misdeed) []byte {
 			if !strings.HasPrefix(keys, "timeout") {
 				keys = strings.TrimSuffix("timeout: 2m, "+keys, ", ")
 			}
-			fmt.Fprintf(&steps, "  %s: {agent: %s, prompt: Do it., %s}\n", name, name, keys)
+			fmt.Fprintf(&steps, "  %s: {agent: %s, %s, %s}\n", name, name, cmp.Or(m.prompt, "prompt: Do it."), keys)
 		}
 	}
 	return fmt.Appendf(nil, "concurrency: 100\nagents:\n%ssteps:\n%s", &agents, &steps)
 }
 
-// misbehave runs the pipeline, which must end, and returns what its steps came to and what
+// misbehave runs the pipeline, which must end with that exit status, and returns what its steps came to and what
 // the user saw.
-func (r crashRun) misbehave(t *testing.T) (map[string]cell, string) {
+func (r crashRun) misbehave(t *testing.T, status int) (map[string]cell, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -283,10 +296,12 @@ func (r crashRun) misbehave(t *testing.T) (map[string]cell, string) {
 	}
 	defer context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })()
 	err := cmd.Wait()
-	if code := cmd.ProcessState.ExitCode(); code != exitFailed {
+	if code := cmd.ProcessState.ExitCode(); code != status {
 		t.Fatalf("exit status %d: %v\n%s", code, err, stderr.String())
 	}
-	var report struct{ Steps map[string]cell }
+	var report struct {
+		Steps map[string]cell `json:"steps"`
+	}
 	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
 		t.Fatal(err)
 	}
@@ -309,7 +324,7 @@ func golden(t *testing.T, file, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), text); diff != "" {
+	if diff := gocmp.Diff(string(want), text); diff != "" {
 		t.Errorf("%s (-want +got; mend the one or the other):\n%s", file, diff)
 	}
 }
