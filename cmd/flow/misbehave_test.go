@@ -197,15 +197,15 @@ func faults() map[string]func(*fake) int {
 	return all
 }
 
-// A cell is what a step whose agent misbehaves came to.
-type cell struct {
+// A stepEnd is what a step whose agent misbehaves came to.
+type stepEnd struct {
 	Status string `json:"status"`
 	Cause  string `json:"cause"`
 	Error  string `json:"error"`
 	Hint   string `json:"hint"`
 }
 
-func (c cell) String() string {
+func (c stepEnd) String() string {
 	if c.Status == "succeeded" {
 		return "succeeded"
 	}
@@ -238,7 +238,7 @@ func TestMisbehaviour(t *testing.T) {
 
 // tableOf says what every step came to, and fails the test for each that succeeded although
 // it must not.
-func tableOf(t *testing.T, cells map[string]cell, deeds []misdeed, protocols []string) string {
+func tableOf(t *testing.T, cells map[string]stepEnd, deeds []misdeed, protocols []string) string {
 	t.Helper()
 	var table strings.Builder
 	for _, m := range deeds {
@@ -284,7 +284,7 @@ func misbehaving(protocols []string, deeds []misdeed) []byte {
 
 // misbehave runs the pipeline, which must end with that exit status, and returns what its steps came to and what
 // the user saw.
-func (r crashRun) misbehave(t *testing.T, status int) (map[string]cell, string) {
+func (r crashRun) misbehave(t *testing.T, status int) (map[string]stepEnd, string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -300,7 +300,7 @@ func (r crashRun) misbehave(t *testing.T, status int) (map[string]cell, string) 
 		t.Fatalf("exit status %d: %v\n%s", code, err, stderr.String())
 	}
 	var report struct {
-		Steps map[string]cell `json:"steps"`
+		Steps map[string]stepEnd `json:"steps"`
 	}
 	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
 		t.Fatal(err)
