@@ -65,6 +65,9 @@ func (e *engine) resumeAndClose(update bool, inputs []string) (err error) {
 	if e.succeeded() && !update { // an update may have changed the outputs alone
 		return e.nothingLeft()
 	}
+	if !update {
+		e.remarkChange()
+	}
 	return e.execute()
 }
 

@@ -80,6 +80,9 @@ func hintOf(err error) string {
 	if known, ok := errors.AsType[*state.Error](err); ok {
 		return known.Hint
 	}
+	if locked, ok := errors.AsType[*state.LockedError](err); ok {
+		return "flow show " + locked.ID + " tells how far it is"
+	}
 	if diskTrouble(err) != "" {
 		return remedy(err) + ", or choose another state directory with FLOW_STATE_DIR"
 	}

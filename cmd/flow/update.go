@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -18,11 +17,7 @@ import (
 // printed, and the steps concerned begin again. flags are inputs to be changed.
 func (e *engine) update(values map[string]json.RawMessage, flags []string) error {
 	header := e.run.Header()
-	file := header.File
-	if !filepath.IsAbs(file) {
-		file = filepath.Join(header.Workspace, file)
-	}
-	plan, source, err := e.load(file)
+	plan, source, err := e.load(fileOf(header))
 	if err != nil {
 		return err
 	}
