@@ -85,7 +85,7 @@ func (r diskRun) fault(t *testing.T, point string, want map[string]any, args ...
 }
 
 // tells demands that flow did not fail without a word, or with one that helps nobody.
-func (r diskRun) tells(t *testing.T, got pastProcess) {
+func (r diskRun) tells(t *testing.T, got diskEnd) {
 	t.Helper()
 	switch {
 	case strings.Contains(got.out, "goroutine "), strings.Contains(got.out, "panic:"):

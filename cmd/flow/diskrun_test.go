@@ -113,14 +113,14 @@ func (r diskRun) goOn() []string {
 	return r.begin()
 }
 
-// A pastProcess is a process of flow that has ended: what it printed, and its exit status.
-type pastProcess struct {
+// A diskEnd is an ended process of flow: what it printed, and its exit status.
+type diskEnd struct {
 	out  string
 	code int
 }
 
 // with runs flow with failpoints, to its end, and fails the test if that does not come.
-func (r diskRun) with(t *testing.T, points string, args ...string) pastProcess {
+func (r diskRun) with(t *testing.T, points string, args ...string) diskEnd {
 	t.Helper()
 	const patience = 2 * time.Minute
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -135,7 +135,7 @@ func (r diskRun) with(t *testing.T, points string, args ...string) pastProcess {
 	if cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
-	return pastProcess{string(out), cmd.ProcessState.ExitCode()}
+	return diskEnd{string(out), cmd.ProcessState.ExitCode()}
 }
 
 // outcome is what must not depend on what happened on the way: what the run and its steps
