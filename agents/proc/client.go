@@ -66,7 +66,6 @@ func launch(record string, keep []*os.File, log hclog.Logger) (*client, error) {
 		mine.Close() // ends it, unless it is none
 		return nil, errors.Join(err, c.end())
 	}
-	failpoint.Reach("guardian-started")
 	go c.listen(r)
 	go c.rouse(log)
 	return c, nil
@@ -124,7 +123,6 @@ func (c *client) start(m start) (<-chan exit, error) {
 	c.waiting[m.Label] = ended
 	c.mu.Unlock()
 	c.write(kindStart, &m)
-	failpoint.Reach("process-asked")
 	return ended, nil
 }
 
@@ -187,7 +185,7 @@ func (c *client) receive(r *bufio.Reader) error {
 		ended := c.waiting[e.Label]
 		delete(c.waiting, e.Label)
 		c.mu.Unlock()
-		failpoint.Reach("process-ended")
+		failpoint.Reach("process-reported")
 		if ended != nil {
 			ended <- e
 		}

@@ -74,9 +74,6 @@ func appendRecords(path string, records []Record) (err error) {
 			return err
 		}
 	}
-	if err := failpoint.Fail("exits-write"); err != nil {
-		return err
-	}
 	if _, err := f.Write(b.Bytes()); err != nil {
 		return err
 	}

@@ -63,7 +63,6 @@ func (g *guardian) spawn(m start) (pid, report int, failed failure) {
 		closeReport(report)
 		return 0, -1, notForked(m, errno(err))
 	}
-	failpoint.Reach("process-forked")
 	return pid, report, failure{}
 }
 

@@ -44,9 +44,11 @@ func TestScript(t *testing.T) {
 }
 
 // scriptCondition knows [root]: what only root can set up, such as a file of another user;
-// and [landlock]: what needs a kernel that can hold files.
+// [landlock]: what needs a kernel that can hold files; and [race]: the race detector.
 func scriptCondition(name string) (bool, error) {
 	switch name {
+	case "race":
+		return raceEnabled, nil
 	case "root":
 		return os.Getuid() == 0, nil
 	case "landlock":
