@@ -63,7 +63,7 @@ RUN is a run's id, the beginning of one that no other shares, or ` + "`last`" + 
 | 0 | it succeeded |
 | 1 | a step failed, or flow itself did |
 | 2 | the command line or the pipeline is wrong |
-| 3 | an agent CLI is missing |
+| 3 | an agent CLI is missing, or too few open files or processes are allowed |
 | 4 | the run waits for a person, or all that failed is that one said no |
 | 5 | a budget is used up |
 | 10 | there is no such run |

@@ -15,7 +15,7 @@ import (
 const (
 	exitFailed    = 1   // a step failed
 	exitUsage     = 2   // bad command line or invalid pipeline
-	exitPreflight = 3   // an agent CLI or its login is missing
+	exitPreflight = 3   // an agent CLI or its login is missing, or a limit of the process is too low
 	exitPerson    = 4   // the run waits for a person, or one said no
 	exitBudget    = 5   // a budget is used up
 	exitNoRun     = 10  // no such run
