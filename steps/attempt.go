@@ -164,7 +164,7 @@ func (a *attempt) start(ctx context.Context, session string) error {
 // journal forget. They are kept, and the turn takes the next number.
 func (a *attempt) spec() proc.Spec {
 	a.turns++
-	for a.x.ran(a.label()) {
+	for a.x.ran(a.label()) || a.x.before.printed(a.x.Store.AttemptPath(a.label(), "stdout")) {
 		a.turns++
 	}
 	return proc.Spec{Label: a.label(), Dir: a.dir, Stdout: a.path("stdout"), Stderr: a.path("stderr")}

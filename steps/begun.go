@@ -14,17 +14,20 @@ import (
 // again, and the two must not be mixed up.
 type Begun struct {
 	attempts map[attemptKey]bool
+	ended    map[attemptKey]bool // those that left a result
 }
 
 // NewBegun reads the attempts from the records of a run.
 func NewBegun(records []state.Record) (Begun, error) {
-	b := Begun{attempts: map[attemptKey]bool{}}
+	b := Begun{attempts: map[attemptKey]bool{}, ended: map[attemptKey]bool{}}
 	for f, err := range Facts(records) {
 		if err != nil {
 			return b, err
 		}
 		if f.Kind == dag.Started {
 			b.attempts[attemptKey{f.Path, f.Attempt}] = true
+		} else if len(f.Result) > 0 {
+			b.ended[attemptKey{f.Path, f.Attempt}] = true
 		}
 	}
 	return b, nil
@@ -44,7 +47,13 @@ func (b Begun) Event(line []byte) bool {
 
 // File reports the same of a file or directory in attempts/, by its name. Of very long paths
 // the name has only a hash: such files are not taken for known.
-func (b Begun) File(name string) bool {
+func (b Begun) File(name string) bool { return fileIn(b.attempts, name) }
+
+// Ended reports whether the attempt of a file in attempts/ left a result, by the file's name.
+// What an attempt printed is durable by then, and not before.
+func (b Begun) Ended(name string) bool { return fileIn(b.ended, name) }
+
+func fileIn(attempts map[attemptKey]bool, name string) bool {
 	fields := strings.Split(name, ".")
 	n := len(fields) - 3 // attempt, turn, extension
 	if n < 1 || strings.HasPrefix(name, "notify-") {
@@ -55,5 +64,5 @@ func (b Begun) File(name string) bool {
 		return true
 	}
 	path := strings.Join(fields[:n], ".")
-	return b.attempts[attemptKey{path, attempt}] || b.attempts[attemptKey{strings.TrimSuffix(path, "-setup"), attempt}]
+	return attempts[attemptKey{path, attempt}] || attempts[attemptKey{strings.TrimSuffix(path, "-setup"), attempt}]
 }

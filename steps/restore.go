@@ -88,6 +88,10 @@ type past struct {
 	decided map[requestKey]bool // requests for permission
 }
 
+// printed reports whether events stand for lines of a native file. The file itself may have
+// been lost in a power failure.
+func (p *past) printed(file string) bool { return p.marks[file] != (mark{}) }
+
 // A requestKey names a request for permission. The ids of requests begin anew in each
 // process of an attempt.
 type requestKey struct {

@@ -57,6 +57,9 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	defer watch.stop()
 	l := a.listener(launch.Request, watch)
 	res, cause, err := a.accompany(ctx, spec, l)
+	if err == nil {
+		err = syncOutput(spec)
+	}
 	if err != nil {
 		return agents.Outcome{}, err
 	}

@@ -79,6 +79,9 @@ func (r diskRun) fault(t *testing.T, point string, want map[string]any, args ...
 		t.Errorf("it is not what an undisturbed run comes to (-want +got):\n%s\nafter\n%s", diff, got.out)
 	}
 	r.invariants(t)
+	if out := r.finish(t, "state", "check"); strings.Contains(out, r.state()) {
+		t.Errorf("state check has to note something:\n%s", out)
+	}
 	if t.Failed() {
 		t.Logf("the command with the fault ended with %d:\n%s", got.code, got.out)
 	}

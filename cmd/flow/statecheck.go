@@ -210,6 +210,9 @@ func (c *runCheck) native(file string, size int64) {
 	default:
 		return
 	}
-	f.Harmless = c.repaired()
+	if begun, err := steps.NewBegun(c.Records()); err == nil && !begun.Ended(filepath.Base(f.Path)) {
+		f.Harmless, f.Hint = true, "nothing goes by it: flow, or the machine, died before the attempt had a result"
+	}
+	f.Harmless = f.Harmless || c.repaired()
 	c.found = append(c.found, f)
 }

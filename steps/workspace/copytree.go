@@ -55,6 +55,9 @@ func (g *Git) createCopy(ctx context.Context, w *Workspace) error {
 	if err != nil {
 		return err
 	}
+	if err := disk.SyncDir(filepath.Dir(w.Dir)); err != nil {
+		return err
+	}
 	w.GitDir, w.Ready = gitDir, true
 	return w.save()
 }
@@ -63,7 +66,7 @@ func (g *Git) createCopy(ctx context.Context, w *Workspace) error {
 // are. Sockets, pipes and devices are left out, and so is a `.git` file, which would
 // make the copy write to the original's repository.
 func (g *Git) copyDir(ctx context.Context, from, to string) error {
-	if err := disk.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+	if err := disk.MkdirAllDurably(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
 	c := copier{ctx: ctx, exclude: inside(from, g.exclude)}

@@ -96,6 +96,9 @@ func (g *Git) createWorktree(ctx context.Context, w *Workspace, q Request) error
 	if w.Copied, err = takeAlong(ctx, repo.top, w.Dir, repo.prefix, q.Copy); err != nil {
 		return err
 	}
+	if err := disk.SyncDir(filepath.Dir(w.Dir)); err != nil {
+		return err
+	}
 	w.Ready = true
 	return w.save()
 }
@@ -160,7 +163,7 @@ func branchRef(branch string) string { return "refs/heads/" + branch }
 // addWorktree makes the branch and the worktree anew: a worktree that was not made to
 // its end holds nothing.
 func (r *Repo) addWorktree(ctx context.Context, w *Workspace) error {
-	if err := disk.MkdirAll(filepath.Dir(w.Dir), 0o700); err != nil {
+	if err := disk.MkdirAllDurably(filepath.Dir(w.Dir), 0o700); err != nil {
 		return err
 	}
 	if err := r.alone(ctx, func() error { return r.registerWorktree(ctx, w) }); err != nil {

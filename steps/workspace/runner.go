@@ -127,6 +127,8 @@ func settings() []string {
 		"commit.gpgSign=false", "i18n.commitEncoding=utf-8", "gc.auto=0", "maintenance.auto=false",
 		"rerere.enabled=false", "submodule.recurse=false", "merge.conflictStyle=diff3", "merge.renames=true",
 		"merge.verifySignatures=false", "advice.detachedHead=false",
+		// A step's commit is recorded as done: it must survive a power failure like the record.
+		"core.fsync=committed,reference", "core.fsyncMethod=batch",
 	} {
 		args = append(args, "-c", s)
 	}
