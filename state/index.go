@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"flow/state/disk"
 	"flow/state/failpoint"
 )
 
@@ -169,6 +170,7 @@ func (s *Store) appendIndex(e entry) error {
 	if err != nil {
 		return err
 	}
+	isNew := !exists(s.path(indexFile))
 	f, err := openFile(s.path(indexFile), os.O_RDWR|os.O_APPEND|os.O_CREATE)
 	if err != nil {
 		return err
@@ -180,6 +182,9 @@ func (s *Store) appendIndex(e entry) error {
 	if err == nil {
 		failpoint.Reach("index-written")
 		err = f.Datasync()
+	}
+	if err == nil && isNew {
+		err = disk.SyncDir(s.dir)
 	}
 	return errors.Join(err, f.Close())
 }

@@ -147,14 +147,22 @@ func (a *attempt) start(ctx context.Context, session string) error {
 	if a.task.Owns {
 		later.Workspace = a.isolated
 	}
-	later.Lookup = a.result.Lookup
+	later.Lookup, later.Forgotten = a.result.Lookup, a.forgotten()
 	if a.step.Agent != a.task.Step.Agent {
 		later.Agent = a.step.Agent // another one goes on in its place
 	}
-	if later.Agent != "" || later.Question != nil || later.Workspace != nil || later.Tree != "" || later.Lookup != "" {
+	if later.Agent != "" || later.Question != nil || later.Workspace != nil || later.Tree != "" || later.Lookup != "" || later.Forgotten > 0 {
 		f.Result = later.encode()
 	}
 	return a.record(ctx, f)
+}
+
+// forgotten is how many turns there are of an attempt of this number already.
+func (a *attempt) forgotten() (turns int) {
+	for a.x.ran(label(a.task.Path, a.task.Attempt, turns+1)) {
+		turns++
+	}
+	return turns
 }
 
 // spec is the part of a process's description that all kinds of steps share: its
@@ -176,7 +184,7 @@ func (a *attempt) run(ctx context.Context, spec proc.Spec, sink proc.Sink) (proc
 	log.Debug("starts", "path", spec.Path, "args", spec.Args, "dir", spec.Dir)
 	failpoint.Reach("process-starts")
 	res, err := a.x.Launcher.Run(ctx, spec, sink)
-	failpoint.Reach("process-ended")
+	failpoint.Reach("process-done")
 	if spec.Sandbox != nil {
 		a.x.clearTemporary(spec.Label)
 	}

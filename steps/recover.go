@@ -135,7 +135,8 @@ func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (age
 	sink := a.x.translate(tr, name)
 	err := errors.Join(
 		eachLine(a.x.file(name, "stdout"), maxLine, sink.Stdout),
-		eachLine(a.x.file(name, "stderr"), maxLine, sink.Stderr))
+		eachLine(a.x.file(name, "stderr"), maxLine, sink.Stderr),
+		syncOutput(proc.Spec{Stdout: a.x.file(name, "stdout"), Stderr: a.x.file(name, "stderr")}))
 	if err != nil {
 		return agents.Outcome{}, err
 	}

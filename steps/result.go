@@ -39,6 +39,9 @@ type Result struct {
 	// it is about to be, and from where.
 	Cached bool   `json:"cached,omitempty"`
 	Lookup string `json:"lookup,omitempty"`
+	// Forgotten is, of an attempt that begins, how many turns of that number are on the disk of one
+	// that the journal has forgotten: the power failed before its beginning was durable.
+	Forgotten int `json:"forgotten,omitempty"`
 
 	Artifacts Content `json:"artifacts,omitzero"` // a JSON list of Artifact
 	// Winner is, of a contest, the candidate whose result this is.

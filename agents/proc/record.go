@@ -52,9 +52,6 @@ func ReadRecords(path string) ([]Record, error) {
 // appendRecords writes records behind what a file holds and syncs it. A torn line
 // at its end is closed first.
 func appendRecords(path string, records []Record) (err error) {
-	if err := failpoint.Fail("exits-write"); err != nil {
-		return err
-	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err

@@ -114,7 +114,6 @@ func (s *Supervisor) guardian() (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	failpoint.Reach("guardian-started")
 	s.options.Logger.Debug("guardian started", "pid", c.cmd.Process.Pid)
 	s.client = c
 	return c, nil
@@ -242,7 +241,6 @@ func (s *Supervisor) run(ctx context.Context, c *client, m start, spec Spec, sin
 		x.close()
 		return Result{Code: -1}, err
 	}
-	failpoint.Reach("process-asked-for")
 	s.tailer.add(x)
 	e := c.await(ctx, ended, spec)
 	if e.broken != nil {

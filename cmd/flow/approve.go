@@ -72,7 +72,7 @@ func (a *app) approve(run, step string, f approveFlags) error {
 		if errors.Is(err, steps.ErrAnswered) {
 			return fmt.Errorf("step %s has an answer already that the run has not taken yet\nhint: flow resume %s", q.Path, v.Header().ID)
 		}
-		return &state.Error{Path: v.Dir(), Msg: "the answer cannot be stored", Err: err}
+		return &state.Error{Path: v.Dir(), Msg: "the answer cannot be stored", Hint: remedy(err) + ", then give the answer again", Err: err}
 	}
 	if f.noResume {
 		fmt.Fprintf(a.stderr, "the answer is stored; hint: flow resume %s\n", v.Header().ID)

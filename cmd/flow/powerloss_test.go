@@ -175,9 +175,11 @@ func (p powerRun) cut(t *testing.T, at int, random *rand.Rand, want map[string]a
 		t.Fatalf("after %d operations the run was durable, and is gone; lost: %s", at, lost)
 	}
 	args := p.goOn()
-	if out, err := p.command(args...).CombinedOutput(); err != nil {
+	out, err := p.command(args...).CombinedOutput()
+	if err != nil {
 		t.Fatalf("after %d operations, flow %s: %v\n%s\nlost: %s", at, args, err, out, lost)
 	}
+	sees(t, "03-power-loss", string(out))
 	if got := readJournal(t, p.runDir()); created && !bytes.HasPrefix(got, durable) {
 		t.Errorf("after %d operations, durable records are lost: of\n%s\nthere is\n%s\nlost: %s", at, durable, got, lost)
 	}

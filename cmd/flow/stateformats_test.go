@@ -139,7 +139,7 @@ func checkWaits(t *testing.T, r crashRun) {
 func checkKilled(t *testing.T, r crashRun) {
 	t.Helper()
 	wantStatuses(t, r, "killed", map[string]string{"": "interrupted", "before": "succeeded", "agent": "interrupted", "after": "pending"})
-	r.finish(t, "resume", "killed")
+	sees(t, "33-upgraded", r.finish(t, "resume", "killed"))
 	wantStatuses(t, r, "killed", map[string]string{"": "succeeded", "before": "succeeded", "agent": "succeeded", "after": "succeeded"})
 	out, err := r.command("sessions", "killed", "-o", "json").Output()
 	if err != nil {
