@@ -11,6 +11,7 @@ import (
 	"os"
 
 	"flow/agents/proc"
+	"flow/state/disk"
 )
 
 // A Tape is what is on record of one process.
@@ -55,7 +56,7 @@ func play(from io.ReadCloser, to string, deliver func(proc.Line)) (tail string, 
 	if to == "" {
 		return "", nil
 	}
-	f, err := os.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := disk.OpenFile(to, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}

@@ -11,6 +11,7 @@ import (
 	"flow/pipeline"
 	"flow/pipeline/local"
 	"flow/state"
+	"flow/state/disk"
 	"flow/steps"
 )
 
@@ -123,7 +124,7 @@ func (e *engine) prepareReplay(c steps.Config) (err error) {
 	c.Recording, c.Launcher = e.recording, replay.Launcher{Find: e.recording.Tape}
 	c.CacheDir, c.Yes = "", false
 	c.Workspace = filepath.Join(e.run.Dir(), "scratch")
-	if err := os.MkdirAll(c.Workspace, 0o700); err != nil {
+	if err := disk.MkdirAll(c.Workspace, 0o700); err != nil {
 		return err
 	}
 	e.executor, err = steps.New(c)

@@ -102,9 +102,9 @@ func (d *differ) steps(before, now *report) error {
 		switch {
 		case !known:
 			d.add(difference{s.path, "place", "no such step", s.Status})
-		case was.Status == s.Status && !ended(was):
+		case was.Status == s.Status && !endedItself(was):
 			d.both.Steps++
-		case !ended(was):
+		case !endedItself(was):
 			d.both.Unfinished++
 		default:
 			d.both.Steps++
@@ -121,8 +121,8 @@ func (d *differ) steps(before, now *report) error {
 	return nil
 }
 
-// ended reports whether a step came to an end by itself.
-func ended(s stepReport) bool {
+// endedItself reports whether a step came to an end by itself.
+func endedItself(s stepReport) bool {
 	return slices.Contains([]string{string(dag.OK), string(dag.Failure), string(dag.SkippedStep)}, s.Status)
 }
 
