@@ -34,6 +34,7 @@ type Native struct {
 type Body interface {
 	Type() string               // the JSON "type"
 	appendFields([]byte) []byte // appends `,"key":value…`; see encode.go
+	mapped(mapping) Body        // see Event.Mapped
 }
 
 // The bodies. Fields without omitempty are always present in JSON.

@@ -51,6 +51,7 @@ func pipelineTable() []key {
 		{"inputs", "What a run is given: flow run -i name=value.", mapOf(idPattern, def("input"))},
 		{"env", "Variables of every process.", def("variables")},
 		{"secrets", "Environment variables that only `env` may pass on.", oneOrMore(text())},
+		{"keep-raw", "What processes print is stored as it is, with the secrets in it.", truth()},
 		{"agents", "Profiles: agents with settings.", mapOf(profilePattern, def("agent"))},
 		{"budget", "What all agents of a run may use together.", def("budget")},
 		{"on-limit", "What a usage or rate limit of an agent does; default fail.", onLimitSchema()},

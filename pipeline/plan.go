@@ -19,6 +19,7 @@ type Plan struct {
 	AgentLimits map[string]int     `json:"agentLimits,omitempty"` // by `use` name
 	Inputs      []Input            `json:"inputs,omitempty"`
 	Secrets     []string           `json:"secrets,omitempty"`
+	KeepRaw     bool               `json:"keepRaw,omitempty"` // what processes print is stored with the secrets in it
 	Env         []Var              `json:"env,omitempty"`
 	Agents      map[string]Profile `json:"agents,omitempty"`
 	Steps       []Step             `json:"steps"`

@@ -45,6 +45,11 @@ func (l *loader) pipelineKey(e entry) bool {
 		p.Env = l.vars(e.val, "`env`", true)
 	case "secrets":
 		p.Secrets = l.secrets(e.val)
+	case "keep-raw":
+		if len(l.chain) > 1 {
+			l.warn(place(e.at), "set it in "+l.chain[0], "`keep-raw` of a called pipeline has no effect")
+		}
+		p.KeepRaw = l.boolean(e.val, "`keep-raw`")
 	case "agents":
 		p.Agents = l.profiles(e.val)
 	case "concurrency":

@@ -81,7 +81,7 @@ func (a *attempt) promptText() (string, error) {
 // match the schema, and work that does not pass the check, go back to the agent.
 func (a *attempt) settle(ctx context.Context, out agents.Outcome) (dag.Fact, error) {
 	for {
-		text, err := store(a.x.Store, out.Text)
+		text, err := a.x.keepText(out.Text)
 		if err != nil {
 			return dag.Fact{}, err
 		}
@@ -111,7 +111,7 @@ func (a *attempt) accept(ctx context.Context, out agents.Outcome) (*turnPlan, da
 	if err != nil {
 		return a.repair(out, err)
 	}
-	if a.result.Output, err = store(a.x.Store, string(output)); err != nil {
+	if a.result.Output, err = a.x.keepText(string(output)); err != nil {
 		return nil, dag.Fact{}, err
 	}
 	if a.step.Check == nil {

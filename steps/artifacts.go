@@ -83,7 +83,7 @@ func (a *attempt) keepArtifacts() (*agents.Problem, error) {
 	}
 	list, err := json.Marshal(h.list())
 	if err == nil && len(h.found) > 0 {
-		a.result.Artifacts, err = store(a.x.Store, string(list))
+		a.result.Artifacts, err = a.x.keepText(string(list))
 	}
 	return problem, err
 }

@@ -154,7 +154,7 @@ func (a *attempt) start(ctx context.Context, session string) error {
 	if later.Agent != "" || later.Question != nil || later.Workspace != nil || later.Tree != "" || later.Lookup != "" || later.Forgotten > 0 {
 		f.Result = later.encode()
 	}
-	return a.record(ctx, f)
+	return a.record(ctx, a.x.masked(f))
 }
 
 // forgotten is how many turns there are of an attempt of this number already.
@@ -189,7 +189,7 @@ func (a *attempt) run(ctx context.Context, spec proc.Spec, sink proc.Sink) (proc
 		a.x.clearTemporary(spec.Label)
 	}
 	log.Debug("ended", "code", res.Code, "signal", res.Signal, "cause", context.Cause(ctx), "leftovers", res.Leftovers, "error", errors.Join(res.Err, err))
-	return res, err
+	return a.x.maskedResult(res), err
 }
 
 // label names one process of a run: path, attempt, turn.
@@ -197,11 +197,13 @@ func label(path string, attempt, turn int) string {
 	return fmt.Sprintf("%s.%d.%d", path, attempt, turn)
 }
 
-func (a *attempt) label() string {
+func (a *attempt) label() string { return a.labelOf(a.turns) }
+
+func (a *attempt) labelOf(turn int) string {
 	if a.chat {
-		return chatLabel(a.task.Path, a.turns)
+		return chatLabel(a.task.Path, turn)
 	}
-	return label(a.task.Path, a.task.Attempt, a.turns)
+	return label(a.task.Path, a.task.Attempt, turn)
 }
 
 // path is the absolute name of a file of the current turn.

@@ -110,10 +110,10 @@ func (a *attempt) apply(ctx context.Context, look *lookup, e cacheEntry) (err er
 		}
 	}
 	r := Result{Agent: e.Agent, Use: e.Use, Model: e.Model, Version: e.Version, Cached: true}
-	if r.Text, err = store(a.x.Store, e.Text); err != nil {
+	if r.Text, err = a.x.keepText(e.Text); err != nil {
 		return err
 	}
-	if r.Output, err = store(a.x.Store, e.Output); err != nil {
+	if r.Output, err = a.x.keepText(e.Output); err != nil {
 		return err
 	}
 	for _, artifact := range e.Artifacts {
@@ -131,7 +131,7 @@ func (a *attempt) apply(ctx context.Context, look *lookup, e cacheEntry) (err er
 		if err != nil {
 			return err
 		}
-		if r.Artifacts, err = store(a.x.Store, string(list)); err != nil {
+		if r.Artifacts, err = a.x.keepText(string(list)); err != nil {
 			return err
 		}
 	}

@@ -105,14 +105,16 @@ func (a *attempt) compare(ctx context.Context, repo *workspace.Repo, from, to st
 	if err != nil {
 		return err
 	}
-	if a.result.Files, err = store(a.x.Store, string(names)); err != nil || file == "" {
+	if a.result.Files, err = a.x.keepText(string(names)); err != nil || file == "" {
 		return err
 	}
 	text, cut, err := changes.Text(diffMax)
 	if err != nil {
 		return err
 	}
-	a.result.Diff, err = store(a.x.Store, text)
+	if a.result.Diff, err = a.x.keepText(text); err != nil {
+		return err
+	}
 	a.result.Diff.Cut = cut
-	return err
+	return a.x.sealProcess(ctx, a.task.Path+"-changes")
 }

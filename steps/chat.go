@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"flow/agents"
@@ -40,7 +41,7 @@ func (x *Executor) Chat(ctx context.Context, c *Conversation, prompt string) (te
 		return "", configProblem(err), nil
 	}
 	req := c.Launch.Request
-	req.Session, req.Prompt, req.Schema = a.resume(c.Session), prompt, nil
+	req.Session, req.Prompt, req.Schema = a.resume(c.Session), x.Mask.Text(prompt), nil
 	if req.Session.Spent == nil {
 		req.Session.Spent = c.Usage
 	}
@@ -50,7 +51,7 @@ func (x *Executor) Chat(ctx context.Context, c *Conversation, prompt string) (te
 	if err != nil {
 		return "", nil, err
 	}
-	return out.Text, out.Problem, a.chatted(ctx, out)
+	return x.Mask.Text(out.Text), out.Problem, errors.Join(a.chatted(ctx, out), a.seal(ctx))
 }
 
 // chatter is the attempt whose only turn is one more in a session.
@@ -72,7 +73,7 @@ func (x *Executor) chatter(c *Conversation) (*attempt, error) {
 
 // chatted records the turn.
 func (a *attempt) chatted(ctx context.Context, out agents.Outcome) error {
-	text, err := store(a.x.Store, out.Text)
+	text, err := a.x.keepText(out.Text)
 	if err != nil {
 		return err
 	}

@@ -112,6 +112,6 @@ func (a *attempt) outputs() error {
 	if err != nil {
 		return err
 	}
-	a.result.Output, err = store(a.x.Store, string(raw))
+	a.result.Output, err = a.x.keepText(string(raw))
 	return broken(err)
 }

@@ -79,6 +79,7 @@ func (x *Executor) variables(f *frame, vars []pipeline.Var, data pipeline.Data) 
 		if shown, err := f.renderer.Text(v.Value, without); err == nil {
 			visible[v.Name] = shown
 		}
+		x.learn(v.Name, value, visible[v.Name])
 	}
 	return declared, visible, first
 }

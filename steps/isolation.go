@@ -134,7 +134,7 @@ func (a *attempt) setup(ctx context.Context, text pipeline.Text) (*agents.Proble
 		return nil, err
 	}
 	res, err := s.run(ctx, spec, proc.Sink{})
-	if err != nil {
+	if err = errors.Join(err, s.seal(ctx)); err != nil {
 		return nil, err
 	}
 	p := s.shellProblem(ctx, res)

@@ -73,7 +73,7 @@ func (a *attempt) merged(ctx context.Context, m *workspace.Merged) (dag.Fact, er
 	if err != nil {
 		return dag.Fact{}, err
 	}
-	if a.result.Output, err = store(a.x.Store, string(raw)); err != nil {
+	if a.result.Output, err = a.x.keepText(string(raw)); err != nil {
 		return dag.Fact{}, err
 	}
 	a.result.Text = Content{Inline: fmt.Sprintf("merged %d branches", len(m.Merged))}

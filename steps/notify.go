@@ -146,6 +146,7 @@ func (x *Executor) runNotify(of *attempt, path string, n pipeline.Notify, status
 	}
 	err := x.Store.Append(ctx, recordNotified, Notified{path, status}, false)
 	if err == nil {
+		defer func() { _ = a.seal(ctx) }() // a resume tries it again
 		err = a.notify(ctx, n.Run, []string{
 			"FLOW_RUN_STATUS=" + runStatus(path, status), "FLOW_STEP=" + path, "FLOW_STATUS=" + status,
 			"FLOW_ERROR=" + strings.ReplaceAll(reason, "\x00", ""), "FLOW_PIPELINE=" + x.Plan.Name,

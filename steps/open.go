@@ -58,7 +58,7 @@ func (a *attempt) list() (Content, int, error) {
 	if err := json.Unmarshal(raw, &items); err != nil {
 		return Content{}, 0, err
 	}
-	content, err := store(a.x.Store, string(raw))
+	content, err := a.x.keepText(string(raw))
 	return content, len(items), broken(err)
 }
 
@@ -89,7 +89,7 @@ func (a *attempt) with() (Content, error) {
 	if err != nil {
 		return Content{}, err
 	}
-	content, err := store(a.x.Store, string(raw))
+	content, err := a.x.keepText(string(raw))
 	return content, broken(err)
 }
 

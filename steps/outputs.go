@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"time"
 
@@ -11,7 +12,11 @@ import (
 
 // Outputs evaluates the pipeline's outputs over a machine that is done.
 func (x *Executor) Outputs(m *dag.Machine) (map[string]any, error) {
-	return x.frameOutputs(x.root, x.topSteps(m))
+	values, err := x.frameOutputs(x.root, x.topSteps(m))
+	if err != nil {
+		return nil, errors.New(x.Mask.Text(err.Error()))
+	}
+	return x.maskedValues(values)
 }
 
 // topSteps are the steps of the run's own pipeline, by id.

@@ -220,6 +220,7 @@ func (a *attempt) patience() (time.Duration, bool) {
 
 // permission is the question whether a call may be made.
 func (a *attempt) permission(c policy.Call, d policy.Decision) Question {
+	c = a.x.maskedCall(c)
 	p := Permission{
 		Agent: a.step.Agent, Tool: c.Tool, Native: c.Native, Target: head(c.Target, storedMax), Risk: c.Risk,
 		Rule: ruleText(d.Rule),

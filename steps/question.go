@@ -145,12 +145,12 @@ func (a *attempt) decided(answer Answer) (dag.Fact, error) {
 		return a.succeeded(), nil
 	}
 	var err error
-	if a.result.Output, err = store(a.x.Store, string(answer.Answer)); err != nil {
+	if a.result.Output, err = a.x.keepText(string(answer.Answer)); err != nil {
 		return dag.Fact{}, err
 	}
 	text := string(answer.Answer)
 	_ = json.Unmarshal(answer.Answer, &text) // of a form that is a text, the text
-	a.result.Text, err = store(a.x.Store, text)
+	a.result.Text, err = a.x.keepText(text)
 	return a.succeeded(), err
 }
 

@@ -10,11 +10,12 @@ import (
 // native line, which the event points to, has it whole.
 const storedMax = 32 << 10
 
-// A recorder numbers a run's events, stores them and passes them on, in one order.
+// A recorder masks a run's events, numbers them, stores them and passes them on, in one order.
 // It may be used concurrently.
 type recorder struct {
 	append  func(lines []byte) error
 	observe func(agents.Event) // called under the recorder's lock, in order
+	deltas  *deltas
 
 	mu     sync.Mutex
 	seq    int64
@@ -30,15 +31,21 @@ type eventSpan struct{ first, last int64 }
 func (r *recorder) record(e agents.Event) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seq++
-	e = e.Numbered(r.seq)
-	r.note(e.Step, r.seq)
-	r.buf = append(e.Bounded(storedMax).AppendJSON(r.buf[:0]), '\n')
+	events := r.deltas.masked(e)
+	r.buf = r.buf[:0]
+	for i := range events { // together, so that a crash leaves all of them or none
+		r.seq++
+		events[i] = events[i].Numbered(r.seq)
+		r.note(e.Step, r.seq)
+		r.buf = append(events[i].Bounded(storedMax).AppendJSON(r.buf), '\n')
+	}
 	if err := r.append(r.buf); err != nil && r.broken == nil {
 		r.broken = err
 	}
-	if r.observe != nil {
-		r.observe(e)
+	for _, e := range events {
+		if r.observe != nil {
+			r.observe(e)
+		}
 	}
 	return r.broken
 }
@@ -59,6 +66,13 @@ func (r *recorder) span(step string) (eventSpan, bool) {
 	defer r.mu.Unlock()
 	s, ok := r.spans[step]
 	return s, ok
+}
+
+// skip takes in an event that was recorded by an earlier process.
+func (r *recorder) skip(e agents.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deltas.masked(e)
 }
 
 // err is the first failure to store an event.

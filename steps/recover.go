@@ -118,7 +118,7 @@ func (a *attempt) replay(name string, attempt int, launch Launch, own *int) (age
 	if c, ok := dialog.(agents.Conversation); ok {
 		c.Open()
 	}
-	f := filter{marks: a.x.before.marks, own: own, at: map[string]int{}, pass: func(e agents.Event) {
+	f := filter{marks: a.x.before.marks, own: own, at: map[string]int{}, skip: a.x.recorder.skip, pass: func(e agents.Event) {
 		_ = a.x.recorder.record(e) // Exec returns the error
 	}}
 	guard := newGuard(a.x.Adapters[launch.Use], launch.Request, a.x.home())

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"flow/agents"
@@ -42,7 +43,7 @@ func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(f
 		x.exits[e.Label] = e
 		x.clearTemporary(e.Label)
 	}
-	return x.restoreEvents(events)
+	return errors.Join(x.restoreEvents(events), x.sealLeft())
 }
 
 // restore takes in what a record says of attempts.
@@ -74,6 +75,8 @@ func (x *Executor) restore(r state.Record) error {
 		x.ledger.sessionSeen(s.Path, s.Attempt, s.Session)
 	case recordChat:
 		return x.noteChat(r)
+	case recordMasked:
+		return x.restoreMasked(r)
 	}
 	return nil
 }
@@ -154,7 +157,7 @@ func (x *Executor) restoreEvents(events func(func([]byte) error) error) error {
 			x.before.decided[requestKey{attemptKey{e.Step, e.Attempt}, e.RequestID, e.ToolID}] = true
 		}
 		if e.Native == nil {
-			if isNotice(e.Type) {
+			if isNotice(e.Type) || isDelta(e.Type) {
 				x.before.permit(attemptKey{e.Step, e.Attempt}, e.ToolID, e.Decision)
 				return nil
 			}
@@ -179,6 +182,7 @@ type filter struct {
 	own   *int           // events of flow's own still to be left out
 	at    map[string]int // by native file: events left out of the line at its mark
 	pass  func(agents.Event)
+	skip  func(agents.Event) // is given the others
 }
 
 // event reports whether it passed the event on.
@@ -186,6 +190,8 @@ func (f *filter) event(e agents.Event) bool {
 	fresh := !f.recorded(e.Native)
 	if fresh {
 		f.pass(e)
+	} else {
+		f.skip(e)
 	}
 	return fresh
 }

@@ -87,6 +87,11 @@ type BlobStore interface {
 	Blob(ref string) ([]byte, error)
 }
 
+// keepText keeps a text, masked.
+func (x *Executor) keepText(text string) (Content, error) {
+	return store(x.Store, x.Mask.Content(text))
+}
+
 func store(b BlobStore, text string) (Content, error) {
 	if len(text) <= inlineMax && utf8.ValidString(text) {
 		return Content{Inline: text}, nil

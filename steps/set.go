@@ -34,6 +34,6 @@ func (a *attempt) set(ctx context.Context) (dag.Fact, error) {
 	if err := a.start(ctx, ""); err != nil {
 		return dag.Fact{}, err
 	}
-	a.result.Output, err = store(a.x.Store, string(raw))
+	a.result.Output, err = a.x.keepText(string(raw))
 	return a.succeeded(), err
 }

@@ -87,7 +87,7 @@ func (a *attempt) shellFact(ctx context.Context, stdout string, res proc.Result)
 		return dag.Fact{}, err
 	}
 	r := Result{Leftovers: res.Leftovers, Stderr: tail(res.StderrTail, stderrMax)}
-	if r.Stdout, err = store(a.x.Store, text); err != nil {
+	if r.Stdout, err = a.x.keepText(text); err != nil {
 		return dag.Fact{}, err
 	}
 	r.Stdout.Cut = cut
@@ -121,7 +121,7 @@ func (a *attempt) shellOutput(ctx context.Context, text string) (dag.Fact, error
 			Hint: "print one JSON value on standard output, and everything else on standard error",
 		})
 	}
-	if a.result.Output, err = store(a.x.Store, string(output)); err != nil {
+	if a.result.Output, err = a.x.keepText(string(output)); err != nil {
 		return dag.Fact{}, err
 	}
 	return a.finished(ctx)

@@ -19,6 +19,7 @@ import (
 	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/pipeline/local"
+	"flow/steps/mask"
 	"flow/steps/workspace"
 )
 
@@ -49,6 +50,7 @@ type Config struct {
 	Workspace string            // absolute directory that the steps work in
 	Inputs    map[string]any    // bound
 	Secrets   map[string]string // by name, every one that the plan declares
+	Mask      *mask.Masker      // takes secrets out of all that is stored; nil: there are none. See Masker
 	Environ   []string          // flow's own environment
 	// Simulate, when set, is the command line that is put in front of an agent's
 	// arguments instead of its executable: a simulated agent.
@@ -89,6 +91,7 @@ type Executor struct {
 	notifier  *notifier
 	recorder  *recorder
 	answers   *answers
+	seals     *seals
 	git       *workspace.Git
 	merging   chan struct{} // holds a value while a merge is under way
 	updated   int           // the highest attempt before the last update; 0: there was none
@@ -103,14 +106,15 @@ type Executor struct {
 // used by this flow.
 func New(c Config) (*Executor, error) {
 	sweep(c.Store.Dir())
+	c.Store = maskedStore{c.Store, c.Mask}
 	x := &Executor{
 		Config: c, ledger: newLedger(), budgets: newBudgets(),
 		versions: &versions{known: map[string]string{}}, traffic: &traffic{working: map[string]int{}, arrived: map[string]int{}},
 		notifier:  &notifier{known: map[string]*attempt{}},
 		renderers: map[*pipeline.Plan]*pipeline.Renderer{},
 		frames:    recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
-		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe, spans: map[string]eventSpan{}},
-		answers:  newAnswers(c.Store, c.Logger), git: newGit(c), merging: make(chan struct{}, 1),
+		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe, spans: map[string]eventSpan{}, deltas: newDeltas(c.Mask)},
+		answers:  newAnswers(c.Store, c.Logger), seals: &seals{done: map[string]bool{}}, git: newGit(c), merging: make(chan struct{}, 1),
 	}
 	var errs []error
 	c.Plan.Each(func(_ string, p *pipeline.Plan) { errs = append(errs, x.admit(p)) })
@@ -138,7 +142,7 @@ func (x *Executor) Exec(ctx context.Context, t dag.Task, rec local.Recorder) (da
 	a := &attempt{x: x, task: t, step: t.Step, record: rec, began: x.Now()}
 	fact, err := a.execute(ctx)
 	if err == nil {
-		err = x.recorder.err()
+		err = errors.Join(x.recorder.err(), a.seal(ctx))
 	}
 	if x.Recording != nil {
 		x.Recording.advance(t.Path)
@@ -147,5 +151,5 @@ func (x *Executor) Exec(ctx context.Context, t dag.Task, rec local.Recorder) (da
 		return dag.Fact{}, err // the driver names the step
 	}
 	fact.Path, fact.Attempt = t.Path, t.Attempt
-	return fact, nil
+	return x.masked(fact), nil
 }

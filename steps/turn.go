@@ -35,7 +35,7 @@ func (a *attempt) turn(ctx context.Context, p turnPlan) (agents.Outcome, error) 
 		return *out, nil
 	}
 	spec := a.spec()
-	req := a.request(p.session, p.prompt)
+	req := a.request(p.session, a.x.Mask.Text(p.prompt))
 	a.reserved = false
 	return a.process(ctx, spec, req, p.purpose)
 }

@@ -38,7 +38,7 @@ func (v *versions) of(ctx context.Context, a *attempt) (string, error) {
 		return "", err
 	}
 	text, _, err := readHead(file, 1<<10)
-	if err == nil {
+	if err = errors.Join(err, a.x.sealProcess(ctx, "version-"+profile.Name)); err == nil {
 		v.known[fmt.Sprintf("%q", line)] = text
 	}
 	return text, err

@@ -35,6 +35,7 @@ func (a *app) audit(name, output string) error {
 	if err != nil {
 		return err
 	}
+	a.maskKnown(v)
 	if output == "json" {
 		return v.Audit(func(line []byte) error {
 			_, err := fmt.Fprintf(a.out(output), "%s\n", line)

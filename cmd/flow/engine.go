@@ -19,6 +19,7 @@ import (
 	"flow/state"
 	"flow/state/failpoint"
 	"flow/steps"
+	"flow/steps/mask"
 )
 
 // An engine takes one run, new or resumed, to its end.
@@ -28,6 +29,7 @@ type engine struct {
 	plan    *pipeline.Plan
 	inputs  map[string]any
 	secrets map[string]string
+	masker  *mask.Masker
 	records []state.Record // to go on from
 	driveFlags
 
@@ -65,6 +67,7 @@ func (e *engine) ready() error {
 
 // prepare builds the machine and everything around it.
 func (e *engine) prepare() error {
+	e.masker = e.mask(e.secrets)
 	log, err := e.logger()
 	if err != nil {
 		return err
@@ -83,7 +86,7 @@ func (e *engine) prepare() error {
 	config := steps.Config{
 		RunID: header.ID, Started: header.Created, Plan: e.plan, Adapters: adapters(),
 		Store: e.run, Launcher: e.supervisor, Workspace: header.Workspace,
-		Inputs: e.inputs, Secrets: e.secrets, Environ: e.environ(),
+		Inputs: e.inputs, Secrets: e.secrets, Mask: e.masker, Environ: e.environ(),
 		Now: e.now, Events: e.eventsAfter, Observe: e.progress.event, Logger: log, Yes: e.yes, AskTimeout: e.ask, Stop: e.stop,
 		CacheDir: filepath.Join(filepath.Dir(filepath.Dir(e.run.Dir())), "cache"),
 	}

@@ -50,6 +50,7 @@ func (a *app) events(name, step, output string, follow bool) error {
 	if err != nil {
 		return err
 	}
+	a.maskKnown(v)
 	if step != "" {
 		if err := knownStep(v, step); err != nil {
 			return err

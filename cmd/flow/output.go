@@ -25,6 +25,7 @@ func (a *app) stepOutput(name, step string) error {
 	if err != nil {
 		return err
 	}
+	a.maskKnown(v)
 	if err := knownStep(v, step); err != nil {
 		return err
 	}

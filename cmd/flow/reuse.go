@@ -90,6 +90,9 @@ func (a *app) record(b beginning) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.withoutSecrets(secrets, b.inputs); err != nil {
+		return nil, err
+	}
 	dropped, err := b.dropped()
 	if err != nil {
 		return nil, err

@@ -38,6 +38,7 @@ func (a *app) show(name, output string) error {
 	if err != nil {
 		return err
 	}
+	a.maskKnown(v)
 	r, err := readReport(v)
 	if err != nil {
 		return err

@@ -25,6 +25,13 @@ func (e *engine) update(values map[string]json.RawMessage, flags []string) error
 	if err != nil {
 		return err
 	}
+	secrets, err := e.app.secrets(plan)
+	if err != nil {
+		return err
+	}
+	if err := e.withoutSecrets(secrets, inputs); err != nil {
+		return err
+	}
 	before, err := e.plan.BindInputs(nil, values)
 	if err != nil {
 		return err

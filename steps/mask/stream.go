@@ -100,6 +100,9 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// Unwrap returns the writer below.
+func (w *Writer) Unwrap() io.Writer { return w.to }
+
 // Flush writes what was kept back.
 func (w *Writer) Flush() error {
 	if w.stream == nil || !w.stream.Holding() {

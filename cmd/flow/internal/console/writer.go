@@ -44,8 +44,9 @@ type Writer struct {
 
 // A stream is where writers of several kinds write to.
 type stream struct {
-	to   io.Writer
-	file *os.File // that to leads to; may be nil
+	to    io.Writer
+	file  *os.File // that to leads to; may be nil
+	queue *Queue   // before file; may be nil
 
 	mu  sync.Mutex
 	err error // the first
@@ -56,7 +57,7 @@ type stream struct {
 // before it, where both lead to one terminal.
 func Standard(stdout, stderr *os.File) (out, err *Writer) {
 	q := NewQueue(stderr)
-	return &Writer{to: &stream{to: &following{to: stdout, first: q}, file: stdout}}, &Writer{to: &stream{to: q, file: stderr}}
+	return &Writer{to: &stream{to: &following{to: stdout, first: q}, file: stdout}}, &Writer{to: &stream{to: q, file: stderr, queue: q}}
 }
 
 // following writes after what waits in a queue.
@@ -128,10 +129,41 @@ func Flush(w io.Writer) error {
 	out, _ := known.clean.clean(nil, known.held, true)
 	known.held = nil
 	_, err := known.to.Write(out)
-	if q, ok := known.to.to.(*Queue); ok {
-		q.Drain()
+	err = errors.Join(err, known.to.flush())
+	if known.to.queue != nil {
+		known.to.queue.Drain()
 	}
 	return err
+}
+
+// A Filter changes what is written through it, and may hold back a part until it is flushed.
+type Filter interface {
+	io.Writer
+	Flush() error
+}
+
+// Through has all that is written to where w leads, by writers of any kind, go through a
+// filter. A w that is no [Writer] is left as it is.
+func Through(w io.Writer, filter func(to io.Writer) Filter) {
+	if known, ok := w.(*Writer); ok {
+		known.to.mu.Lock()
+		defer known.to.mu.Unlock()
+		known.to.to = filter(known.to.to)
+	}
+}
+
+// flush writes what filters hold back.
+func (s *stream) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, filtered := s.to.(Filter)
+	if !filtered || s.err != nil {
+		return nil
+	}
+	if err := f.Flush(); err != nil {
+		s.err = &Error{Err: err}
+	}
+	return s.err
 }
 
 // Write writes p, unless that failed before: a reader that has gone does not come back, and

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"flow/cmd/flow/internal/console"
+	"flow/steps"
+	"flow/steps/mask"
+)
+
+// mask has what the engine prints masked from here on: the secrets that its pipeline declares,
+// by name, and the keys of agents. It warns of those that cannot be.
+func (e *engine) mask(secrets map[string]string) *mask.Masker {
+	m, warnings := steps.Masker(secrets, e.environ(), adapters())
+	for _, w := range warnings {
+		fmt.Fprintf(e.stderr, "warning: %s\nhint: a longer value is masked wherever it appears\n", w)
+	}
+	e.maskWith(m)
+	return m
+}
+
+// maskWith has secrets taken out of what flow prints from here on. What comes from a run has
+// none any more; this is for the rest: paths, arguments, errors.
+func (a *app) maskWith(m *mask.Masker) {
+	console.Through(a.stdout, func(to io.Writer) console.Filter { return m.Writer(to) })
+	console.Through(a.stderr, func(to io.Writer) console.Filter { return prompting{m.Writer(to)} })
+}
+
+// prompting holds nothing back: a question stands at the end of a line that has not ended.
+type prompting struct{ *mask.Writer }
+
+func (p prompting) Write(text []byte) (int, error) {
+	n, err := p.Writer.Write(text)
+	return n, errors.Join(err, p.Flush())
+}
+
+// known is the masker of those secrets of a run that the environment has.
+func (a *app) known(r files) (*mask.Masker, error) {
+	plan, _, err := frozen(r)
+	if err != nil {
+		return nil, err
+	}
+	secrets := map[string]string{}
+	for _, name := range plan.AllSecrets() {
+		if value := a.getenv(name); value != "" {
+			secrets[name] = value
+		}
+	}
+	m, _ := steps.Masker(secrets, a.environ(), adapters())
+	return m, nil
+}
+
+// maskKnown masks in what is printed of a run the secrets that the environment has: what is
+// stored has none, unless that was before they were declared.
+func (a *app) maskKnown(r files) {
+	if m, err := a.known(r); err == nil && !m.Empty() { // whoever reads the plan says what is wrong with it
+		a.maskWith(m)
+	}
+}
+
+// withoutSecrets refuses inputs with secrets in them: inputs are stored, and a resume needs
+// them as they are.
+func (a *app) withoutSecrets(secrets map[string]string, inputs map[string]any) error {
+	m, _ := steps.Masker(secrets, a.environ(), adapters())
+	var mistakes []string
+	for _, name := range slices.Sorted(maps.Keys(inputs)) {
+		raw, err := json.Marshal(inputs[name])
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(m.JSON(raw), raw) {
+			continue
+		}
+		mistakes = append(mistakes, fmt.Sprintf("input `%s` holds the value of the secret %s", name, strings.Join(m.Names(raw), ", ")))
+	}
+	if len(mistakes) == 0 {
+		return nil
+	}
+	return usageError{errors.New(strings.Join(mistakes, "\n") +
+		"\nhint: inputs are stored with the run; pass a secret on by `secrets` and `env: {NAME: \"{{ .secrets.NAME }}\"}`")}
+}
