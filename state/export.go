@@ -16,8 +16,12 @@ import (
 // knows them by their place. The archive has neither owners nor links. A run that is under
 // way may be exported; the archive has it as View found it, and at least the events and
 // files of that moment.
-func (v *View) Export(w io.Writer) error {
-	e := exporter{View: v, tar: tar.NewWriter(w)}
+func (v *View) Export(w io.Writer) error { return v.ExportThrough(w, nil) }
+
+// ExportThrough is Export with what change makes of each file, by its path in the run's
+// directory, but for the journal and run.json. What it returns must be as long as the file.
+func (v *View) ExportThrough(w io.Writer, change func(rel string, file io.ReaderAt, size int64) (io.Reader, error)) error {
+	e := exporter{View: v, tar: tar.NewWriter(w), change: change}
 	journal, err := readFile(filepath.Join(v.dir, journalFile))
 	if err != nil {
 		return wrap(v.dir, "cannot export the run", err)
@@ -34,7 +38,8 @@ func (v *View) Export(w io.Writer) error {
 // An exporter writes one archive.
 type exporter struct {
 	*View
-	tar *tar.Writer
+	tar    *tar.Writer
+	change func(rel string, file io.ReaderAt, size int64) (io.Reader, error)
 }
 
 // begin writes what refers to the files that follow it: these may have grown by then.
@@ -83,7 +88,13 @@ func (e *exporter) copy(rel string) error {
 	if err != nil {
 		return err
 	}
-	return e.put(rel, fi.Size(), io.LimitReader(f, fi.Size()))
+	src := io.LimitReader(f, fi.Size())
+	if e.change != nil && rel != headerFile {
+		if src, err = e.change(rel, f, fi.Size()); err != nil {
+			return wrap(rel, "cannot export", err)
+		}
+	}
+	return e.put(rel, fi.Size(), src)
 }
 
 func (e *exporter) put(rel string, size int64, src io.Reader) error {

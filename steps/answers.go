@@ -91,8 +91,9 @@ func answerFile(run runDir, path, ext string) string {
 // answers finds the answers that are left for questions. While questions wait, one
 // goroutine looks for all of them; otherwise there is none.
 type answers struct {
-	run runDir
-	log hclog.Logger
+	run  runDir
+	log  hclog.Logger
+	seal func(file string) error // masks an answer that was taken; nil: none is
 
 	mu      sync.Mutex
 	unused  map[string]int           // the attempts that asked about calls and had no ruling when flow died, by key
@@ -191,6 +192,9 @@ func (w *answers) found(q Question, lost []int) (Answer, bool) {
 		err = disk.SyncDir(filepath.Dir(name))
 	}
 	a, readErr := readAnswer(name)
+	if w.seal != nil {
+		err = errors.Join(err, w.seal(name))
+	}
 	if err = errors.Join(err, readErr); err != nil {
 		w.log.Warn("an answer cannot be read", "step", q.Path, "error", err)
 		return Answer{}, false

@@ -15,6 +15,7 @@ import (
 
 	"flow/agents"
 	"flow/pipeline"
+	"flow/steps/mask"
 	"flow/state/disk"
 )
 
@@ -70,7 +71,7 @@ func (a *attempt) keepArtifacts() (*agents.Problem, error) {
 		return configProblem(fmt.Errorf("artifacts cannot be kept: %w", err)), nil
 	}
 	defer root.Close()
-	h := harvest{root: root, store: a.x.Store, found: map[string]Artifact{}}
+	h := harvest{root: root, store: a.x.Store, mask: a.x.Mask, found: map[string]Artifact{}}
 	var problem *agents.Problem
 	for _, t := range a.step.Artifacts {
 		p, err := a.gather(&h, t)
@@ -80,6 +81,9 @@ func (a *attempt) keepArtifacts() (*agents.Problem, error) {
 		if problem == nil {
 			problem = p
 		}
+	}
+	for _, m := range h.masked {
+		a.notice(noticeSecret, m)
 	}
 	list, err := json.Marshal(h.list())
 	if err == nil && len(h.found) > 0 {
@@ -120,8 +124,11 @@ func (a *attempt) gather(h *harvest, t pipeline.Text) (*agents.Problem, error) {
 	before := h.matches
 	err = h.gather(path.Clean(pattern))
 	over, isOver := errors.AsType[tooMuch](err)
+	holds, isSecret := errors.AsType[secretIn](err)
 	unreadable, isPath := errors.AsType[*fs.PathError](err)
 	switch {
+	case isSecret:
+		return holds.problem(), nil
 	case isOver:
 		return &agents.Problem{Cause: agents.CauseConfig, Message: string(over), Hint: "name fewer files in `artifacts`, or pack them"}, nil
 	case isPath && !errors.Is(err, fs.ErrNotExist):
@@ -151,6 +158,8 @@ type harvest struct {
 	found   map[string]Artifact
 	bytes   int64
 	matches int // files that some pattern named, also those that were found before
+	mask    *mask.Masker
+	masked  []string // what was found in which of the files, and masked
 }
 
 func (h *harvest) list() []Artifact {
@@ -256,7 +265,11 @@ func (h *harvest) file(name string) error {
 	if info.Size() > left {
 		return tooMuch(fmt.Sprintf("the artifacts of the step are larger than %d MiB", maxArtifactBytes>>20))
 	}
-	ref, size, err := h.store.PutBlobFrom(io.LimitReader(f, left)) // it may be growing
+	content, err := h.clean(name, io.NewSectionReader(f, 0, left)) // it may be growing
+	if err != nil {
+		return err
+	}
+	ref, size, err := h.store.PutBlobFrom(content)
 	if err != nil {
 		return err
 	}

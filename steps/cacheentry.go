@@ -218,5 +218,8 @@ func (a *attempt) patch(ctx context.Context, file string) (string, error) {
 	if _, err := a.lookup.repo.Diff(ctx, a.lookup.tree, tree, file); err != nil {
 		return "", err
 	}
+	if err := a.x.secretPatch(file); err != nil {
+		return "", err
+	}
 	return sumOf(file)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"flow/agents"
 	"flow/pipeline"
@@ -79,6 +80,9 @@ func (a *attempt) span(ctx context.Context) (repo *workspace.Repo, from, to stri
 		return repo, w.Base, to, err
 	}
 	a.result.Workspace = a.isolated
+	if err := a.cleanWorkspace(ctx, repo, w.Base); err != nil {
+		return nil, "", "", err
+	}
 	committed, err := a.x.git.Commit(ctx, w, fmt.Sprintf("%s: step %s of run %s", a.x.Plan.Name, a.task.Path, a.x.RunID))
 	if err != nil {
 		return nil, "", "", err
@@ -111,6 +115,9 @@ func (a *attempt) compare(ctx context.Context, repo *workspace.Repo, from, to st
 	text, cut, err := changes.Text(diffMax)
 	if err != nil {
 		return err
+	}
+	if names := a.x.Mask.Names([]byte(text)); len(names) > 0 {
+		a.notice(noticeSecret, "what the step changed holds the secret "+strings.Join(names, ", ")+": the diff is masked, the files are not")
 	}
 	if a.result.Diff, err = a.x.keepText(text); err != nil {
 		return err

@@ -13,6 +13,7 @@ const (
 	noticeNotify     = "notify"
 	noticePermission = "permission"
 	noticeSandbox    = "sandbox"
+	noticeSecret     = "secret"
 	noticeExit       = "exit"
 )
 

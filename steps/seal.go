@@ -125,26 +125,14 @@ func (x *Executor) sealLeft() error {
 	if x.Mask.Empty() {
 		return nil
 	}
-	entries, err := disk.ReadDir(filepath.Join(x.Store.Dir(), attemptsDir))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+	left, err := x.seals.left(x.Store.Dir())
+	if err != nil || len(left) == 0 {
 		return err
 	}
-	left := false
-	for _, e := range entries {
-		files := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name()))
-		if files == "" || x.seals.has(files) {
-			continue
-		}
-		left = true
+	for _, files := range left {
 		if err := x.sealFiles(context.Background(), files); err != nil {
 			return err
 		}
-	}
-	if !left {
-		return nil
 	}
 	for use := range x.Adapters {
 		if err := x.sealKept(time.Time{}, use); err != nil {
@@ -193,7 +181,7 @@ func (x *Executor) maskFile(path string) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(&blotter{to: temp, spans: spans}, whole(f))
+	_, err = io.Copy(temp, mask.Reader(whole(f), spans))
 	if err == nil {
 		err = temp.Sync()
 	}
@@ -228,6 +216,9 @@ func (x *Executor) blotFile(path string) error {
 
 // findIn opens a regular file and finds its secrets. The file is open if there are any.
 func findIn(m *mask.Masker, path string, flag int) (spans []mask.Span, f *disk.File, err error) {
+	if m.Empty() {
+		return nil, nil, nil
+	}
 	if f, err = disk.OpenFile(path, flag|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0); err != nil {
 		return nil, nil, err
 	}
@@ -240,17 +231,36 @@ func findIn(m *mask.Masker, path string, flag int) (spans []mask.Span, f *disk.F
 // whole reads a file from its beginning.
 func whole(f *disk.File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
-// A blotter writes what is written to it, masked.
-type blotter struct {
-	to    io.Writer
-	spans []mask.Span
-	at    int64
+// Unmasked reports whether a run has files of processes that were not masked.
+func Unmasked(run interface {
+	runDir
+	Records() []state.Record
+},
+) (bool, error) {
+	x := &Executor{seals: &seals{done: map[string]bool{}}}
+	for _, r := range run.Records() {
+		if r.Type != recordMasked {
+			continue
+		}
+		if err := x.restoreMasked(r); err != nil {
+			return false, err
+		}
+	}
+	left, err := x.seals.left(run.Dir())
+	return len(left) > 0, err
 }
 
-func (b *blotter) Write(p []byte) (int, error) {
-	part := slices.Clone(p)
-	mask.Blot(part, b.at, b.spans)
-	n, err := b.to.Write(part)
-	b.at += int64(n)
-	return n, err
+// left lists the files in a run's directory that are not masked, by Masked.Files.
+func (s *seals) left(run string) (all []string, err error) {
+	entries, err := disk.ReadDir(filepath.Join(run, attemptsDir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		files := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name()))
+		if files != "" && !s.has(files) {
+			all = append(all, files)
+		}
+	}
+	return slices.Compact(all), err
 }

@@ -116,6 +116,7 @@ func New(c Config) (*Executor, error) {
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe, spans: map[string]eventSpan{}, deltas: newDeltas(c.Mask)},
 		answers:  newAnswers(c.Store, c.Logger), seals: &seals{done: map[string]bool{}}, git: newGit(c), merging: make(chan struct{}, 1),
 	}
+	x.answers.seal = x.maskFile
 	var errs []error
 	c.Plan.Each(func(_ string, p *pipeline.Plan) { errs = append(errs, x.admit(p)) })
 	if err := errors.Join(errs...); err != nil {

@@ -33,24 +33,28 @@ func (a *app) stateExport(name, output string) error {
 	if err != nil {
 		return err
 	}
+	change, err := a.exportMasked(v)
+	if err != nil {
+		return err
+	}
 	if output == "-" {
 		if isTerminal(a.stdout) {
 			return usageError{errors.New("an archive is nothing for a terminal\nhint: -o FILE.tar writes it into a file")}
 		}
-		return v.Export(a.exact())
+		return v.ExportThrough(a.exact(), change)
 	}
-	return writeArchive(v, output)
+	return writeArchive(v, output, change)
 }
 
 // writeArchive writes the archive into a new file, which appears when it is whole.
-func writeArchive(v *state.View, file string) (err error) {
+func writeArchive(v *state.View, file string, change exportChange) (err error) {
 	temp, err := disk.CreateTemp(filepath.Dir(file), ".flow-export-*") // with mode 0600
 	if err != nil {
 		return usageError{err}
 	}
 	defer func() { err = errors.Join(err, disk.Remove(temp.Name())) }()
 	out := bufio.NewWriter(temp)
-	err = errors.Join(v.Export(out), out.Flush())
+	err = errors.Join(v.ExportThrough(out, change), out.Flush())
 	if err == nil {
 		err = temp.Sync()
 	}

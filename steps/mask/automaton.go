@@ -156,8 +156,8 @@ func (a *automaton) skip(piece []byte, i int) int {
 	return i
 }
 
-// names are those of the secrets in spans, sorted, each once.
-func (a *automaton) names(spans []Span) []string {
+// Names are those of the secrets in spans, sorted, each once.
+func Names(spans []Span) []string {
 	var names []string
 	for _, s := range spans {
 		names = append(names, s.Name)

@@ -52,6 +52,23 @@ func Blot(p []byte, at int64, spans []Span) {
 	}
 }
 
+// Reader returns a reader of the same file with its secrets overwritten, as Blot does it. r
+// begins at the beginning of the file.
+func Reader(r io.Reader, spans []Span) io.Reader { return &blotter{r: r, spans: spans} }
+
+type blotter struct {
+	r     io.Reader
+	spans []Span
+	at    int64
+}
+
+func (b *blotter) Read(p []byte) (int, error) {
+	n, err := b.r.Read(p)
+	Blot(p[:n], b.at, b.spans)
+	b.at += int64(n)
+	return n, err
+}
+
 // A scan reads a file.
 type scan struct {
 	a       *automaton

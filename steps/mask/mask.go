@@ -112,7 +112,7 @@ func (m *Masker) Text(text string) string {
 	if len(spans) == 0 {
 		return text
 	}
-	return string(replace([]byte(text), spans))
+	return string(Replace([]byte(text), spans))
 }
 
 // Names returns the names of the secrets in text, each once, sorted.
@@ -121,7 +121,7 @@ func (m *Masker) Names(text []byte) []string {
 	if a == nil {
 		return nil
 	}
-	return a.names(a.find(text))
+	return Names(a.find(text))
 }
 
 // JSON is Text for a JSON value: what it returns is one too. Keys are masked as well.
@@ -132,13 +132,13 @@ func (m *Masker) JSON(value json.RawMessage) json.RawMessage {
 		return value
 	}
 	if !json.Valid(value) {
-		return replace(value, a.find(value))
+		return Replace(value, a.find(value))
 	}
 	spans := a.findJSON(value)
 	if len(spans) == 0 {
 		return value
 	}
-	return replace(value, spans)
+	return Replace(value, spans)
 }
 
 // Content is JSON where the text is a JSON object or list, and Text elsewhere.
@@ -152,8 +152,8 @@ func (m *Masker) Content(text string) string {
 	return m.Text(text)
 }
 
-// replace puts a Mask in place of each span.
-func replace(text []byte, spans []Span) []byte {
+// Replace returns text with a Mask in place of each span.
+func Replace(text []byte, spans []Span) []byte {
 	out := make([]byte, 0, len(text))
 	at := int64(0)
 	for _, s := range spans {
