@@ -15,8 +15,8 @@ import (
 
 	"flow/agents"
 	"flow/pipeline"
-	"flow/steps/mask"
 	"flow/state/disk"
+	"flow/steps/mask"
 )
 
 // The caps on what one step may keep.

@@ -37,6 +37,7 @@ type model struct {
 	crashRun
 	want   *fate          // of the undisturbed run; nil: this is it
 	kills  int            // that it has survived so far
+	strays int            // those of others than flow and its guardian, which make attempts fail
 	sealed map[string]int // effects of what was acknowledged, as they were then
 	checks int            // invariants that were checked
 }
@@ -264,7 +265,7 @@ func (m *model) compare(t *testing.T) {
 		}
 	}
 	for task, n := range got.Turns {
-		if n > want.Turns[task] && !m.mayRepeat(task) {
+		if n > want.Turns[task]+m.strays && !m.mayRepeat(task) {
 			t.Errorf("task %q was completed %d times, want %d", task, n, want.Turns[task])
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +43,11 @@ func crashAtPoints(t *testing.T, y *survived, seed uint64) {
 			s.deadly = deadly
 			s.tell(t, nil)
 			s.conclude(t)
+			said, err := os.ReadFile(s.output.Name())
+			if err != nil {
+				t.Fatal(err)
+			}
+			sees(t, "02-killed-at-a-point", string(said))
 		})
 	}
 }

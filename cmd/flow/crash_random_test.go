@@ -46,7 +46,7 @@ func crashAtMoments(t *testing.T, y *survived, seed uint64) {
 			for j := range stories {
 				t.Run(fmt.Sprintf("story=%d", j), func(t *testing.T) {
 					s := p.story(t, y, fmt.Sprintf("s%d", j), want, usual, rand.New(rand.NewPCG(p.seed, uint64(j+1))))
-					s.tell(t, s.blows(4))
+					s.tell(t, s.blows(5))
 					s.conclude(t)
 				})
 			}

@@ -66,12 +66,13 @@ func kinds(sturdy bool) []string {
 	return all
 }
 
-// blows are some at random moments.
+// blows are some at random moments; those after the first come sooner, for less is left to do.
 func (s *story) blows(n int) []blow {
 	var all []blow
+	most, of := s.usual, kinds(s.plot.sturdy)
 	for range n {
-		of := kinds(s.plot.sturdy)
-		all = append(all, blow{kind: of[s.random.IntN(len(of))], after: time.Duration(s.random.Int64N(int64(s.usual)))})
+		all = append(all, blow{kind: of[s.random.IntN(len(of))], after: time.Duration(s.random.Int64N(int64(most)))})
+		most = s.usual / 2
 	}
 	return all
 }
@@ -195,6 +196,9 @@ func (s *story) strike(b blow, pid int, ended <-chan struct{}) {
 	}
 	if s.hit(b.kind, pid) {
 		s.kills++
+		if strings.HasPrefix(b.kind, "a") {
+			s.strays++
+		}
 		s.score.killed(b.kind)
 	} else {
 		s.score.missed()

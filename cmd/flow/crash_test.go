@@ -201,42 +201,6 @@ func (r crashRun) checkSessions(t *testing.T) {
 	}
 }
 
-// TestTwoResumes starts many resumes of one run at once: exactly one goes on, the
-// others say that the run is held.
-func TestTwoResumes(t *testing.T) {
-	t.Parallel()
-	r := newCrashRun(t, "held")
-	const pipeline = "steps:\n  wait: {run: 'test -e ready || exit 1; echo ran >> ran; while ! test -e go; do sleep 0.01; done'}\n"
-	if err := os.WriteFile(filepath.Join(r.dir, r.pipeline), []byte(pipeline), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.command("run", r.pipeline, "--run-id", r.id).Run(); err == nil {
-		t.Fatal("the first run should have failed")
-	}
-	write(t, r.dir, "ready")
-	const resumes = 4
-	codes := make(chan int, resumes)
-	for range resumes {
-		go func() {
-			cmd := r.command("resume", r.id)
-			_ = cmd.Run() // its exit status is what counts
-			codes <- cmd.ProcessState.ExitCode()
-		}()
-	}
-	for range resumes - 1 {
-		if code := <-codes; code != exitLocked {
-			t.Errorf("exit status %d of a resume that came too late, want %d", code, exitLocked)
-		}
-	}
-	write(t, r.dir, "go")
-	if code := <-codes; code != 0 {
-		t.Errorf("exit status %d of the resume that went on", code)
-	}
-	if ran, _ := os.ReadFile(filepath.Join(r.dir, "ran")); string(ran) != "ran\n" {
-		t.Errorf("the step ran like this: %q", ran)
-	}
-}
-
 func write(t *testing.T, dir, name string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {

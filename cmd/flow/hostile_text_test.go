@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"slices"
 	"os/exec"
 	"path/filepath"
 	"slices"
