@@ -159,10 +159,16 @@ func (a *attempt) start(ctx context.Context, session string) error {
 
 // forgotten is how many turns there are of an attempt of this number already.
 func (a *attempt) forgotten() (turns int) {
-	for a.x.ran(label(a.task.Path, a.task.Attempt, turns+1)) {
+	for a.x.used(label(a.task.Path, a.task.Attempt, turns+1)) {
 		turns++
 	}
 	return turns
+}
+
+// used reports whether the name of a process is taken: it was started, or events stand for
+// what it printed.
+func (x *Executor) used(name string) bool {
+	return x.ran(name) || x.before.printed(x.Store.AttemptPath(name, "stdout"))
 }
 
 // spec is the part of a process's description that all kinds of steps share: its
@@ -172,7 +178,7 @@ func (a *attempt) forgotten() (turns int) {
 // journal forget. They are kept, and the turn takes the next number.
 func (a *attempt) spec() proc.Spec {
 	a.turns++
-	for a.x.ran(a.label()) || a.x.before.printed(a.x.Store.AttemptPath(a.label(), "stdout")) {
+	for a.x.used(a.label()) {
 		a.turns++
 	}
 	return proc.Spec{Label: a.label(), Dir: a.dir, Stdout: a.path("stdout"), Stderr: a.path("stderr")}

@@ -56,10 +56,10 @@ func samples(counts map[string]int, random *rand.Rand) (points []string) {
 			points = append(points, fmt.Sprintf("%s:%d%s", name, from+1+random.IntN(to-from), fault))
 		}
 	}
-	add("disk-grow", "+=ENOSPC", 12)
-	add("disk-change", "+=EROFS", 6)
+	add("disk-grow", "+=ENOSPC", 8)
+	add("disk-change", "+=EROFS", 5)
 	for _, kind := range diskKinds(counts) {
-		add(kind, "=EIO", 2)
+		add(kind, "=EIO", 1)
 	}
 	return points
 }
