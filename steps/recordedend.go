@@ -64,7 +64,11 @@ func (r *Recording) event(line []byte) error {
 			exit.Why = string(agents.IntentTimeout)
 		case agents.Cancelled:
 			exit.Why, exit.Reason = string(agents.IntentCancel), e.Error
-		case agents.Completed, agents.Failed:
+		case agents.Completed:
+			if e.Signal != "" || exit.Code != 0 { // flow had ended it
+				exit.Why = string(agents.IntentCancel)
+			}
+		case agents.Failed:
 			if exit.Code < 0 && exit.Signal == "" {
 				exit.Error = e.Error
 			}
