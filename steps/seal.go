@@ -92,7 +92,7 @@ func (x *Executor) sealFiles(ctx context.Context, files string) error {
 		exts = slices.Concat(rawExts, otherExts)
 	}
 	for _, ext := range exts {
-		path := filepath.Join(x.Store.Dir(), attemptsDir, files+"."+ext)
+		path := filepath.Join(x.Store.Dir(), AttemptsDir, files+"."+ext)
 		if err := maskTree(path, time.Time{}, x.maskFile); err != nil {
 			return fmt.Errorf("secrets in %s cannot be masked: %w", path, err)
 		}
@@ -102,8 +102,8 @@ func (x *Executor) sealFiles(ctx context.Context, files string) error {
 	return x.Store.Append(context.WithoutCancel(ctx), recordMasked, Masked{files}, false)
 }
 
-// attemptsDir is where the files of processes are, in the run's directory.
-const attemptsDir = "attempts"
+// AttemptsDir is where the files of processes are, in the run's directory.
+const AttemptsDir = "attempts"
 
 // sealKept masks what agents keep in the run for their sessions. Other sessions of the same
 // agent may be under way: what is masked keeps its place, in the same file.
@@ -252,7 +252,7 @@ func Unmasked(run interface {
 
 // left lists the files in a run's directory that are not masked, by Masked.Files.
 func (s *seals) left(run string) (all []string, err error) {
-	entries, err := disk.ReadDir(filepath.Join(run, attemptsDir))
+	entries, err := disk.ReadDir(filepath.Join(run, AttemptsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -83,10 +85,24 @@ func guardianCmd(record string, files []*os.File) *exec.Cmd {
 	return &exec.Cmd{
 		Path:        "/proc/self/exe",
 		Args:        []string{os.Args[0], guardianArg, record},
+		Env:         guardianEnv(os.Environ()),
 		Stderr:      os.Stderr, // for the trace of a panic
 		ExtraFiles:  files,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 	}
+}
+
+// guardianEnv is what of flow's environment its guardian has: whatever it starts is given its
+// own, and who may look into /proc/PID/environ shall find no secret there.
+func guardianEnv(environ []string) []string {
+	keep := []string{
+		"HOME", "FLOW_RUN_ID", attemptVar, "FLOW_FAILPOINT", "FLOW_FAILPOINT_LOG",
+		"GORACE", "GODEBUG", "GOTRACEBACK", "GOCOVERDIR", "GOMAXPROCS", "GOGC", "GOMEMLIMIT",
+	}
+	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return !slices.Contains(keep, name)
+	})
 }
 
 // awaitHello waits for the guardian's first word.

@@ -194,6 +194,7 @@ func faults() map[string]func(*fake) int {
 	for _, m := range append(misdeeds(), mistalks()...) {
 		all[m.name] = m.do
 	}
+	all["leak"] = leak
 	return all
 }
 
