@@ -128,8 +128,9 @@ func leaks(text []byte) (found []string) {
 			eachText(v, func(s string) { texts.WriteString(s + "\n") })
 		}
 		var e struct {
-			Step, Content string
-			IsPartial     bool
+			Step      string `json:"step"`
+			Content   string `json:"content"`
+			IsPartial bool   `json:"isPartial"`
 		}
 		if json.Unmarshal(line, &e) == nil && e.IsPartial {
 			deltas[e.Step] += e.Content
@@ -222,8 +223,16 @@ func TestNoSecretLeaves(t *testing.T) {
 func (r crashRun) checkLeaks(t *testing.T, seen map[string][]byte) {
 	t.Helper()
 	for _, args := range [][]string{
-		{"show", r.id}, {"show", r.id, "-o", "json"}, {"events", r.id}, {"events", r.id, "-o", "json"}, {"audit", r.id, "-o", "json"},
-		{"output", r.id, "script"}, {"artifacts", r.id}, {"sessions", r.id}, {"state", "export", r.id}, {"state", "check", r.id},
+		{"show", r.id},
+		{"show", r.id, "-o", "json"},
+		{"events", r.id},
+		{"events", r.id, "-o", "json"},
+		{"audit", r.id, "-o", "json"},
+		{"output", r.id, "script"},
+		{"artifacts", r.id},
+		{"sessions", r.id},
+		{"state", "export", r.id},
+		{"state", "check", r.id},
 	} {
 		seen[strings.Join(args, " ")] = r.says(args...)
 	}

@@ -70,12 +70,12 @@ func (k Kind) changes() bool {
 
 // An Op is an operation that was done.
 type Op struct {
-	Kind    Kind
-	Path    string // as it was given; of a file that is open, the name it was opened by
-	To      string // of a rename or a link: the new name
-	Inode   uint64 // of what was made, or of the open file
-	Offset  int64  // of a write: where; of a truncate: the new size
-	Data    []byte // of a write: what; valid during the call
+	Kind    Kind   `json:"kind"`
+	Path    string `json:"path"`             // as it was given; of a file that is open, the name it was opened by
+	To      string `json:"to,omitempty"`     // of a rename or a link: the new name
+	Inode   uint64 `json:"inode,omitempty"`  // of what was made, or of the open file
+	Offset  int64  `json:"offset,omitempty"` // of a write: where; of a truncate: the new size
+	Data    []byte `json:"data,omitempty"`   // of a write: what; valid during the call
 	writing bool   // of an open
 }
 
