@@ -255,7 +255,7 @@ func (r crashRun) checkLeaks(t *testing.T, seen map[string][]byte) {
 // TestNoSecretIsLeftByAKill: what a killed flow had no time to mask is masked by the resume.
 func TestNoSecretIsLeftByAKill(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"process-ended:4", "attempt-masked:3"} {
+	for _, point := range []string{"process-done:4", "attempt-masked:3"} {
 		r := newLeakRun(t, "killed", "")
 		cmd := r.command("run", r.pipeline, "--run-id", r.id)
 		cmd.Env = append(cmd.Env, "FLOW_FAILPOINT="+point)
