@@ -181,7 +181,7 @@ func (a *attempt) spec() proc.Spec {
 	for a.x.used(a.label()) {
 		a.turns++
 	}
-	return proc.Spec{Label: a.label(), Dir: a.dir, Stdout: a.path("stdout"), Stderr: a.path("stderr")}
+	return proc.Spec{Label: a.label(), Dir: a.dir, Settled: a.pinned, Stdout: a.path("stdout"), Stderr: a.path("stderr")}
 }
 
 // run runs one process of the attempt, and says so in the log.

@@ -66,17 +66,27 @@ func simulatedWritable(spec proc.Spec) []string {
 	return []string{"${FLOW_SIMULATE_HOME:-}/", log}
 }
 
-// addDirs are the directories of the profile's add-dirs. One in the workspace that leads out
-// of it is left out: an agent may have put a link in its place.
+// addDirs are the directories of the profile's add-dirs, without symbolic links. One in the
+// workspace that leads out of it is left out: an agent may have put a link in its place.
 func (a *attempt) addDirs(r agents.Request) []string {
-	return slices.DeleteFunc(slices.Clone(r.AddDirs), func(dir string) bool {
+	var dirs []string
+	for _, dir := range r.AddDirs {
 		rel, err := filepath.Rel(a.workspace(), dir)
 		if err != nil || !filepath.IsLocal(rel) {
-			return false
+			dirs = append(dirs, settle(dir))
+		} else if inside, err := insideWorkspace(a.workspace(), rel); err == nil {
+			dirs = append(dirs, inside)
 		}
-		_, err = insideWorkspace(a.workspace(), rel)
-		return err != nil
-	})
+	}
+	return dirs
+}
+
+// settle is path without symbolic links, as a sandbox wants it; as it is if it is not there.
+func settle(path string) string {
+	if settled, err := filepath.EvalSymlinks(path); err == nil {
+		return settled
+	}
+	return path
 }
 
 // confineScript puts a script into the sandbox of its step, if that has one.
@@ -106,9 +116,12 @@ func (a *attempt) confine(spec *proc.Spec, write []string, network bool) error {
 	if err := disk.MkdirAll(cache, 0o700); err != nil {
 		return err
 	}
-	write = append([]string{temp, cache}, write...)
+	write = append([]string{settle(temp), settle(cache)}, write...)
 	if mode == string(agents.SandboxWorkspaceWrite) {
-		write = append([]string{a.dir}, write...)
+		if !a.pinned {
+			spec.Dir, spec.Settled = settle(a.dir), true
+		}
+		write = append([]string{spec.Dir}, write...)
 	}
 	spec.Env = setEnv(spec.Env, "TMPDIR="+temp, "XDG_CACHE_HOME="+cache)
 	spec.Sandbox = &proc.Sandbox{Write: write, Network: network, Required: o.Required}
@@ -143,7 +156,8 @@ func (x *Executor) clearTemporary(label string) {
 	_ = disk.Remove(filepath.Dir(temp)) // of a script there is nothing else in it
 }
 
-// expand puts values of env at the beginning of paths, as Command.Writable has them. What
+// expand puts values of env at the beginning of paths, as Command.Writable has them, and
+// resolves symbolic links. What
 // is not there is left out, and so is a directory that cannot be made: the agent will say.
 func expand(paths, env []string) []string {
 	var all []string
@@ -156,7 +170,7 @@ func expand(paths, env []string) []string {
 			_ = disk.MkdirAll(path, 0o700)
 		}
 		if _, err := disk.Stat(path); err == nil {
-			all = append(all, filepath.Clean(path))
+			all = append(all, settle(path))
 		}
 	}
 	return all

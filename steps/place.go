@@ -19,6 +19,7 @@ type location struct {
 	// nil for the run's.
 	isolated *Workspace
 	dir      string // absolute: the workspace, or a directory in it
+	pinned   bool   // dir is in the workspace and has no symbolic link: whoever puts one there means no good
 	tree     string // the workspace's when the step began, where its changes are kept
 }
 
@@ -48,6 +49,7 @@ func (a *attempt) workingDirectory() error {
 	if a.dir, err = insideWorkspace(a.workspace(), cwd); err != nil {
 		return pipeline.Error{File: a.frame.plan.File, Pos: a.step.Cwd.Pos, Msg: err.Error()}
 	}
+	a.pinned = true
 	return nil
 }
 

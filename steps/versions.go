@@ -32,7 +32,7 @@ func (v *versions) of(ctx context.Context, a *attempt) (string, error) {
 	}
 	res, err := a.x.Launcher.Run(ctx, proc.Spec{
 		Label: "version-" + profile.Name, Path: line[0], Args: append(line[1:], a.adapter().Info().VersionArgs...),
-		Env: a.env, Dir: a.dir, Stdout: file,
+		Env: a.env, Dir: a.dir, Settled: a.pinned, Stdout: file,
 	}, proc.Sink{})
 	if err = errors.Join(err, res.Err); err != nil {
 		return "", err

@@ -72,6 +72,9 @@ func notExecutable(file string, err error) error {
 // explain says in words why the guardian could not start m. exec and chdir share
 // their error numbers, so the files are looked at again.
 func explain(m start, f failure) error {
+	if f.File != "" && f.File == m.Dir {
+		return fmt.Errorf("the working directory %q is not there (any more), or a symbolic link was put in its place: %w", m.Dir, f.Errno)
+	}
 	if f.File != "" {
 		return fmt.Errorf("cannot open %s: %w", f.File, f.Errno)
 	}

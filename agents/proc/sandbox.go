@@ -16,8 +16,9 @@ import (
 // what servers do that the process may talk to by a socket of the file system (Landlock
 // before ABI 9). Set-user-id programs have no effect in a sandbox.
 type Sandbox struct {
-	// Write are the files and directories that may be written, absolute. Those that do
-	// not exist when the process starts are left out.
+	// Write are the files and directories that may be written, absolute and without
+	// symbolic links. Those that do not exist when the process starts are left out, and
+	// those that have a link in their path by then: somebody has swapped a directory.
 	Write []string
 	// Network lets the process use the network.
 	Network bool
@@ -149,16 +150,20 @@ func (b *bound) String() string {
 	return strings.Join(parts, ". ")
 }
 
-// apply has m started within the bound. The standard streams' files may be opened again,
+// apply has m started within the bound. The directory that a process is started in is
+// allowed as the directory it is, by whatever name. The standard streams' files may be opened again,
 // as scripts do that write to /dev/stderr.
 func (b *bound) apply(m *start) {
 	if b.idle() {
 		return
 	}
 	write := slices.Clone(b.write)
+	if i := slices.Index(write, m.Dir); i >= 0 && m.Settled {
+		write[i] = "."
+	}
 	for _, file := range []string{m.Stdout, m.Stderr} {
-		if file != "" {
-			write = append(write, file)
+		if dir, err := filepath.EvalSymlinks(filepath.Dir(file)); file != "" && err == nil {
+			write = append(write, filepath.Join(dir, filepath.Base(file)))
 		}
 	}
 	m.Shim, m.Namespace = shimArgs(m.Argv[0], b, write), b.namespace

@@ -172,13 +172,28 @@ func (s shim) rules() []landlock.Rule {
 		landlock.PathAccess(known&(ll.AccessFSWriteFile|ll.AccessFSTruncate|ll.AccessFSIoctlDev), "/dev/null", "/dev/zero", "/dev/full").IgnoreIfMissing(),
 	}
 	for _, path := range s.write {
-		rights := known & fileWrite
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			rights = known & dirWrite
+		if rule, ok := writeRule(known, path); ok {
+			rules = append(rules, rule)
 		}
-		rules = append(rules, landlock.PathAccess(rights, path).IgnoreIfMissing())
 	}
 	return rules
+}
+
+// writeRule allows writing a file or what is below a directory. What is looked at and what
+// is allowed are the same file: a descriptor, which stays open until the program is executed.
+func writeRule(known landlock.AccessFSSet, path string) (landlock.Rule, bool) {
+	if path != "." {
+		fd, err := openSettled(path)
+		if err != nil {
+			return nil, false
+		}
+		path = descriptorPath(fd)
+	}
+	rights := known & fileWrite
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		rights = known & dirWrite
+	}
+	return landlock.PathAccess(rights, path).IgnoreIfMissing(), true
 }
 
 // loopback switches the loopback interface of a new network namespace on, so that what

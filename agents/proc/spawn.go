@@ -55,8 +55,14 @@ func (g *guardian) spawn(m start) (pid, report int, failed failure) {
 		}
 		report, fds = pipe[0], append(fds, uintptr(pipe[1])) // as reportFD
 	}
-	pid, err := syscall.ForkExec(program, argv, &syscall.ProcAttr{
-		Dir: m.Dir, Env: m.Env, Files: fds,
+	dir, release, err := m.directory()
+	if err != nil {
+		closeReport(report)
+		return 0, -1, failure{File: m.Dir, Errno: errno(err)}
+	}
+	defer release()
+	pid, err = syscall.ForkExec(program, argv, &syscall.ProcAttr{
+		Dir: dir, Env: m.Env, Files: fds,
 		Sys: m.Namespace.attributes(&syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}),
 	})
 	if err != nil {
@@ -64,6 +70,18 @@ func (g *guardian) spawn(m start) (pid, report int, failed failure) {
 		return 0, -1, notForked(m, errno(err))
 	}
 	return pid, report, failure{}
+}
+
+// directory is the path to start the process in, which is good until release is called.
+func (m *start) directory() (path string, release func(), err error) {
+	if !m.Settled {
+		return m.Dir, func() {}, nil
+	}
+	fd, err := openSettled(m.Dir)
+	if err != nil {
+		return "", nil, err
+	}
+	return descriptorPath(fd), func() { unix.Close(fd) }, nil
 }
 
 // notForked says why a process could not be made. Namespaces have limits of their own, and

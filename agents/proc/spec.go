@@ -28,6 +28,9 @@ type Spec struct {
 	Env []string
 	// Dir is the working directory; "" is flow's own.
 	Dir string
+	// Settled says that Dir is a path without symbolic links. If it has one by the time the
+	// process is started, somebody has swapped a directory, and nothing is started.
+	Settled bool
 	// Stdin, Stdout and Stderr are files; "" is /dev/null. The output files are
 	// created with mode 0600, or appended to. Of standard error the middle is replaced by
 	// a line that says so if it is long: see Options.MaxStderr.
@@ -124,7 +127,7 @@ func (s Spec) request() (start, error) {
 	}
 	m := start{
 		Label: s.Label, Program: program, Argv: append([]string{s.Path}, s.Args...),
-		Env: withLabel(s.Env, s.Label), Dir: dir,
+		Env: withLabel(s.Env, s.Label), Dir: dir, Settled: s.Settled,
 		Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr,
 	}
 	for _, file := range []*string{&m.Stdin, &m.Stdout, &m.Stderr} {

@@ -34,6 +34,7 @@ type start struct {
 	Label, Program        string
 	Argv, Env             []string
 	Dir                   string
+	Settled               bool // Dir must have no symbolic link in it
 	Stdin, Stdout, Stderr string
 	// Shim are the arguments of the shim that executes Program; nil for none.
 	Shim      []string
@@ -47,6 +48,7 @@ func (m *start) fields(c *codec) {
 	c.list(&m.Env)
 	c.list(&m.Shim)
 	number(c, &m.Namespace)
+	truth(c, &m.Settled)
 	m.Limits.fields(c)
 }
 
