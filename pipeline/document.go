@@ -159,6 +159,7 @@ type treeCheck struct {
 	nodes int
 	alias int
 	sizes map[*yaml.Node]int // of anchored nodes, all aliases expanded; 0: under way
+	inKey int                // how many keys that are no words the walk is inside of
 }
 
 // tree reports what is wrong with any node, and is false when a limit is passed and
@@ -197,16 +198,32 @@ func (c *treeCheck) content(n *yaml.Node, depth int) (int, bool) {
 	if n.Anchor != "" {
 		c.sizes[n] = 0
 	}
+	size, ok := c.children(n, depth)
+	if !ok {
+		return 0, false
+	}
+	if n.Anchor != "" {
+		c.sizes[n] = size
+	}
+	return size, true
+}
+
+// children checks what n holds and returns the size of n.
+func (c *treeCheck) children(n *yaml.Node, depth int) (int, bool) {
 	size := 1
-	for _, child := range n.Content {
+	for i, child := range n.Content {
+		key := n.Kind == yaml.MappingNode && i%2 == 0 && child.Kind != yaml.ScalarNode
+		if key {
+			c.inKey++
+		}
 		s, ok := c.node(child, depth+1)
 		if !ok {
 			return 0, false
 		}
+		if key {
+			c.inKey--
+		}
 		size = min(size+s, 2*MaxAliasNodes)
-	}
-	if n.Anchor != "" {
-		c.sizes[n] = size
 	}
 	return size, true
 }
@@ -249,6 +266,9 @@ func (c *treeCheck) scalar(n *yaml.Node) {
 }
 
 func (c *treeCheck) keys(n *yaml.Node) {
+	if c.inKey > 0 {
+		return // of a key that is reported as a whole
+	}
 	for i := 0; i < len(n.Content); i += 2 {
 		key := deref(n.Content[i])
 		if key.Kind == yaml.ScalarNode {

@@ -92,7 +92,7 @@ func (l *loader) explicitNeeds(nd *node) {
 	for _, n := range nd.needs {
 		switch target := nd.in.names[n.name]; {
 		case target == nd:
-			l.fail(n.pos, "", "step `%s` needs itself", n.name)
+			l.fail(n.pos, "remove it", "step `%s` needs itself", n.name)
 		case target != nil:
 			nd.link(target)
 		case l.visible(nd, n.name) != nil:
