@@ -21,6 +21,7 @@ func (a *attempt) finished(ctx context.Context) (dag.Fact, error) {
 		failpoint.Reach("artifacts-stored")
 		problem, err = a.keep(ctx)
 		failpoint.Reach("changes-kept")
+		a.result.Answered = problem != nil // git came to no end, the agent did
 	}
 	if problem != nil {
 		return a.failed(problem), err

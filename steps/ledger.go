@@ -37,6 +37,7 @@ type account struct {
 	tree      string // of the workspace before its first attempt
 	succeeded int    // when, counted over all steps; 0: it has not
 	told      string // the status that somebody was told of
+	telling   string // the status that scripts were started for last, by the journal
 	lookup    string // the cache's entry that an attempt was about to take
 	// held is the session whose history holds the step's prompt, "" if none.
 	held string

@@ -12,11 +12,14 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"flow/agents/proc"
 	"flow/pipeline"
 	"flow/pipeline/dag"
 	"flow/state"
 	"flow/state/disk"
+	"flow/state/failpoint"
 )
 
 // notifyTime is how long a script that tells of something may take.
@@ -24,12 +27,13 @@ const notifyTime = time.Minute
 
 var errNotifyTime = errors.New("notify timeout")
 
-// Notified is the data of a "notified" record: a script was started that tells how a
-// step, or the run (with the empty path), has ended. Should flow die before that is
-// recorded, the script runs again.
+// Notified is the data of a "notified" record: the scripts that tell how a step, or the run
+// (with the empty path), has ended are started if Begun is set, else they have ended. Should
+// flow die in between, they run again: people are told twice rather than never.
 type Notified struct {
 	Path   string `json:"path"`
 	Status string `json:"status"`
+	Begun  bool   `json:"begun,omitempty"` // older flows know no such record, and wrote the other one first
 }
 
 // A notifier runs the scripts of `notify` beside everything else.
@@ -125,38 +129,59 @@ func (x *Executor) stranger(m *dag.Machine, s dag.StepState) *attempt {
 
 // tell starts the scripts that are about this end, unless that was done before.
 func (x *Executor) tell(a *attempt, path string, notify []pipeline.Notify, status, reason string) {
-	wanted := slices.ContainsFunc(notify, func(n pipeline.Notify) bool { return slices.Contains(n.On, status) })
-	if !wanted || !x.ledger.tell(path, status) {
+	scripts := slices.DeleteFunc(slices.Clone(notify), func(n pipeline.Notify) bool { return !slices.Contains(n.On, status) })
+	if len(scripts) == 0 || !x.ledger.tell(path, status) {
 		return
 	}
-	for _, n := range notify {
-		if slices.Contains(n.On, status) {
-			x.notifier.group.Go(func() { x.runNotify(a, path, n, status, reason) })
-		}
+	told := Notified{Path: path, Status: status}
+	if err := x.noteNotified(Notified{Path: path, Status: status, Begun: true}); err != nil {
+		x.notifyFailed(a, told, err)
+		return
 	}
+	x.notifier.group.Go(func() {
+		var broken errgroup.Group // flow itself is, and not the script
+		for _, n := range scripts {
+			broken.Go(func() error { return x.runNotify(a, told, n, reason) })
+		}
+		err := broken.Wait()
+		if err == nil {
+			failpoint.Reach("scripts-done")
+			err = x.noteNotified(told)
+		}
+		if err != nil {
+			x.notifyFailed(a, told, err)
+		}
+	})
 }
 
-// runNotify runs one script. Its failure is nobody's but its own.
-func (x *Executor) runNotify(of *attempt, path string, n pipeline.Notify, status, reason string) {
+func (x *Executor) noteNotified(n Notified) error {
+	return x.Store.Append(context.Background(), recordNotified, n, false)
+}
+
+// notifyFailed says that nobody, or not everybody, has been told.
+func (x *Executor) notifyFailed(of *attempt, n Notified, err error) {
+	a := &attempt{x: x, task: dag.Task{Path: n.Path, Attempt: 1}, step: of.step, scope: scope{frame: of.frame}}
+	a.notice(noticeNotify, "the script failed: "+err.Error())
+	x.Logger.Warn("notify failed", "step", n.Path, "error", err)
+}
+
+// runNotify runs one script. Its failure is nobody's but its own; the error is one of flow.
+func (x *Executor) runNotify(of *attempt, told Notified, n pipeline.Notify, reason string) error {
 	ctx, done := context.WithTimeoutCause(context.Background(), notifyTime, errNotifyTime)
 	defer done()
 	a := &attempt{ // a process of its own, beside those of the step
 		x: x, scope: scope{frame: of.frame, data: maps.Clone(of.data)}, location: location{dir: x.Workspace}, began: x.Now(),
-		task: dag.Task{Path: "notify-" + path, Attempt: 1}, step: &pipeline.Step{ID: of.step.ID, Kind: pipeline.KindRun, Env: of.step.Env},
+		task: dag.Task{Path: "notify-" + told.Path, Attempt: 1}, step: &pipeline.Step{ID: of.step.ID, Kind: pipeline.KindRun, Env: of.step.Env},
 	}
-	err := x.Store.Append(ctx, recordNotified, Notified{path, status}, false)
-	if err == nil {
-		defer func() { _ = a.seal(ctx) }() // a resume tries it again
-		err = a.notify(ctx, n.Run, []string{
-			"FLOW_RUN_STATUS=" + runStatus(path, status), "FLOW_STEP=" + path, "FLOW_STATUS=" + status,
-			"FLOW_ERROR=" + strings.ReplaceAll(reason, "\x00", ""), "FLOW_PIPELINE=" + x.Plan.Name,
-		})
+	defer func() { _ = a.seal(ctx) }() // a resume tries it again
+	problem, err := a.notify(ctx, n.Run, []string{
+		"FLOW_RUN_STATUS=" + runStatus(told.Path, told.Status), "FLOW_STEP=" + told.Path, "FLOW_STATUS=" + told.Status,
+		"FLOW_ERROR=" + strings.ReplaceAll(reason, "\x00", ""), "FLOW_PIPELINE=" + x.Plan.Name,
+	})
+	if problem != nil {
+		x.notifyFailed(of, told, problem)
 	}
-	if err != nil {
-		a.task.Path = path
-		a.notice(noticeNotify, "the script failed: "+err.Error())
-		x.Logger.Warn("notify failed", "step", path, "error", err)
-	}
+	return err
 }
 
 // runStatus is the status of the run, as far as it is known when a step has ended.
@@ -167,35 +192,36 @@ func runStatus(path, status string) string {
 	return string(dag.RunRunning)
 }
 
-func (a *attempt) notify(ctx context.Context, run pipeline.Text, variables []string) error {
+// notify runs a script to its end. problem is why it told nobody, err that flow is broken.
+func (a *attempt) notify(ctx context.Context, run pipeline.Text, variables []string) (problem, err error) {
 	env, visible, err := a.x.environment(a.frame, a.step, a.data)
 	if err != nil {
-		return err
+		return err, nil
 	}
 	a.data["env"] = visible
 	script, err := a.frame.renderer.Script(run, a.data)
 	if err != nil {
-		return err
+		return err, nil
 	}
 	a.x.notifier.mu.Lock() // two scripts of one step take different names
 	spec := a.spec()
 	err = reserveFile(spec.Stdout)
 	a.x.notifier.mu.Unlock()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if spec.Path, spec.Args, err = a.command(script); err != nil {
-		return err
+		return nil, err
 	}
 	spec.Env, spec.Group = setEnv(env, variables...), true
 	res, err := a.run(ctx, spec, proc.Sink{})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if problem := a.shellProblem(ctx, res); problem != nil {
-		return fmt.Errorf("%s (%s)", problem.Message, a.x.Store.AttemptPath(a.label(), "stderr"))
+	if p := a.shellProblem(ctx, res); p != nil {
+		return fmt.Errorf("%s (%s)", p.Message, a.x.Store.AttemptPath(a.label(), "stderr")), nil
 	}
-	return nil
+	return nil, nil
 }
 
 // reserveFile makes an empty file, so that its name is taken.
@@ -218,6 +244,18 @@ func (l *ledger) tell(path, status string) bool {
 	return news
 }
 
+// told takes in what is on record. The scripts of one status may end after those of the next.
+func (l *ledger) told(n Notified) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch a := l.account(n.Path); {
+	case n.Begun:
+		a.telling, a.told = n.Status, ""
+	case a.telling == "" || a.telling == n.Status:
+		a.told = n.Status
+	}
+}
+
 // untell forgets that somebody was told of path, and of what it stands in up to the run:
 // they go on.
 func (l *ledger) untell(path string) {
@@ -233,6 +271,6 @@ func (x *Executor) restoreNotified(r state.Record) error {
 	if err := json.Unmarshal(r.Data, &n); err != nil {
 		return fmt.Errorf("record %d of the journal tells of nothing: %w", r.Seq, err)
 	}
-	x.ledger.tell(n.Path, n.Status)
+	x.ledger.told(n)
 	return nil
 }

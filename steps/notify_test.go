@@ -87,6 +87,34 @@ func TestNotifyOnce(t *testing.T) {
 	w.wantTold(`ok succeeded running ""`, `s failed running "no"`, `s failed running "no"`)
 }
 
+// The scripts that flow died in run again, those that have ended do not, in whatever order
+// they did.
+func TestNotifyAgain(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		records []Notified
+		again   bool
+	}{
+		{"never", nil, true},
+		{"ended", []Notified{{"s", "succeeded", true}, {"s", "succeeded", false}}, false},
+		{"died", []Notified{{"s", "succeeded", true}}, true},
+		{"died again", []Notified{{"s", "succeeded", true}, {"s", "succeeded", true}}, true},
+		{"by an older flow", []Notified{{"s", "succeeded", false}}, false},
+		{"died after another end", []Notified{{"s", "waiting", true}, {"s", "waiting", false}, {"s", "succeeded", true}}, true},
+		{"the one before ended later", []Notified{{"s", "waiting", true}, {"s", "succeeded", true}, {"s", "succeeded", false}, {"s", "waiting", false}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLedger()
+			for _, n := range c.records {
+				l.told(n)
+			}
+			if got := l.tell("s", "succeeded"); got != c.again {
+				t.Errorf("again: %v", got)
+			}
+		})
+	}
+}
+
 // A script that fails or hangs holds up nothing and fails nothing.
 func TestNotifyFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

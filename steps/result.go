@@ -26,7 +26,8 @@ type Result struct {
 	SessionUsage *agents.Usage `json:"sessionUsage,omitempty"`
 
 	// Answered says, of an attempt that came to no good end, that the agent's own part was
-	// done: Text and Output are its answer, and only the check had yet to pass.
+	// done: Text and Output are its answer, and only the check had yet to pass, or git to keep
+	// what the agent changed.
 	Answered bool `json:"answered,omitempty"`
 
 	Text   Content `json:"text,omitzero"`

@@ -60,10 +60,13 @@ var (
 // seal masks what the processes of the attempt have left: their files, and what its agent
 // keeps for its sessions. They are not read any more, or for the record only.
 func (a *attempt) seal(ctx context.Context) error {
-	if a.x.Mask.Empty() || a.turns == 0 {
+	if a.x.Mask.Empty() {
 		return nil
 	}
-	var errs []error
+	errs := []error{a.sealLost()}
+	if a.turns == 0 {
+		return errs[0]
+	}
 	for turn := 1; turn <= a.turns; turn++ {
 		errs = append(errs, a.x.sealProcess(ctx, a.labelOf(turn)))
 	}
@@ -73,12 +76,30 @@ func (a *attempt) seal(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// sealLost masks once more what the step's attempts left that flow died in: when the run was
+// restored, not all secrets were known that `env` makes of what other steps came to.
+func (a *attempt) sealLost() error {
+	for _, attempt := range a.x.ledger.get(a.task.Path).open {
+		for turn := 1; attempt < a.task.Attempt && a.x.ran(label(a.task.Path, attempt, turn)); turn++ {
+			if err := a.x.maskFiles(a.x.filesOf(label(a.task.Path, attempt, turn))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// filesOf is the Masked.Files of the process named.
+func (x *Executor) filesOf(name string) string {
+	return strings.TrimSuffix(filepath.Base(x.file(name, "x")), ".x")
+}
+
 // sealProcess masks the files of the process named, once.
 func (x *Executor) sealProcess(ctx context.Context, name string) error {
 	if x.Mask.Empty() {
 		return nil
 	}
-	files := strings.TrimSuffix(filepath.Base(x.file(name, "x")), ".x")
+	files := x.filesOf(name)
 	if x.seals.has(files) {
 		return nil
 	}
@@ -87,6 +108,16 @@ func (x *Executor) sealProcess(ctx context.Context, name string) error {
 
 // sealFiles masks the files of one process, and notes it.
 func (x *Executor) sealFiles(ctx context.Context, files string) error {
+	if err := x.maskFiles(files); err != nil {
+		return err
+	}
+	failpoint.Reach("attempt-masked")
+	x.seals.note(files)
+	return x.Store.Append(context.WithoutCancel(ctx), recordMasked, Masked{files}, false)
+}
+
+// maskFiles masks the files of one process.
+func (x *Executor) maskFiles(files string) error {
 	exts := otherExts
 	if !x.Plan.KeepRaw {
 		exts = slices.Concat(rawExts, otherExts)
@@ -97,9 +128,7 @@ func (x *Executor) sealFiles(ctx context.Context, files string) error {
 			return fmt.Errorf("secrets in %s cannot be masked: %w", path, err)
 		}
 	}
-	failpoint.Reach("attempt-masked")
-	x.seals.note(files)
-	return x.Store.Append(context.WithoutCancel(ctx), recordMasked, Masked{files}, false)
+	return nil
 }
 
 // AttemptsDir is where the files of processes are, in the run's directory.
@@ -129,6 +158,7 @@ func (x *Executor) sealLeft() error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
+	x.learnAll()
 	for _, files := range left {
 		if err := x.sealFiles(context.Background(), files); err != nil {
 			return err

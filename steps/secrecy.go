@@ -60,6 +60,14 @@ func (x *Executor) learn(name, value string, visible any) {
 	}
 }
 
+// learnAll learns the secrets that the `env` of steps makes, but for those that need what
+// other steps came to.
+func (x *Executor) learnAll() {
+	x.Plan.Walk(func(_ string, s *pipeline.Step) {
+		_, _, _ = x.environment(x.root, s, x.runData(x.root)) // the step itself says what is wrong with it
+	})
+}
+
 // masked is a fact without secrets.
 func (x *Executor) masked(f dag.Fact) dag.Fact {
 	f.Reason, f.Result = x.Mask.Text(f.Reason), x.Mask.JSON(f.Result)

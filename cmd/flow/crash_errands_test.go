@@ -1,16 +1,19 @@
 package main
 
 import (
+	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
 // An errand is a command that works on a run that has succeeded. In its arguments RUN is the
-// run's id, and DIR a directory beside the state.
+// run's id, DIR a directory beside the state, and NEW one that is not there yet.
 type errand struct {
 	name   string
 	args   string
@@ -48,6 +51,15 @@ func errands() []errand {
 				t.Fatal(err)
 			}
 		}, after: shows("show", "base")},
+		{name: "repair", args: "state repair RUN --to NEW", after: func(t *testing.T, r crashRun) {
+			for _, dir := range r.repaired(t) {
+				r.env = append(slices.Clone(r.env), "FLOW_STATE_DIR="+dir)
+				r.finish(t, "state", "check")
+			}
+			if text := r.finish(t, "output", r.id, "last"); text != "the end\n" {
+				t.Errorf("the last repair has %q", text)
+			}
+		}},
 		{name: "rerun", args: "rerun RUN --step last --run-id anew", made: "anew", after: shows("output", "anew", "last")},
 		{name: "update", args: "resume RUN --update", before: func(t *testing.T, r crashRun) {
 			text, err := os.ReadFile(filepath.Join(r.dir, r.pipeline))
@@ -106,7 +118,7 @@ func (e errand) run(t *testing.T, y *survived, deadly []point, b blow) *story {
 	}
 	s.deadly = deadly
 	for range len(deadly) + 2 {
-		ended := s.act(t, b, e.next(s.crashRun)...)
+		ended := s.act(t, b, e.next(t, s.crashRun)...)
 		s.settle(t)
 		if b = (blow{}); ended.Success() {
 			break
@@ -126,9 +138,22 @@ func (e errand) run(t *testing.T, y *survived, deadly []point, b blow) *story {
 }
 
 // next is what to do in the state that the last try has left.
-func (e errand) next(r crashRun) []string {
+func (e errand) next(t *testing.T, r crashRun) []string {
+	t.Helper()
 	if made := (crashRun{dir: r.dir, id: e.made}); e.made != "" && made.recorded() {
 		return []string{"resume", e.made}
 	}
-	return strings.Fields(strings.NewReplacer("RUN", r.id, "DIR", r.dir).Replace(e.args))
+	fresh := fmt.Sprintf("%s-new%d", r.dir, len(r.repaired(t)))
+	return strings.Fields(strings.NewReplacer("RUN", r.id, "DIR", r.dir, "NEW", fresh).Replace(e.args))
+}
+
+// repaired are the directories that repairs have made, the last one of which is whole.
+func (r crashRun) repaired(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob(r.dir + "-new*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
+	return all
 }

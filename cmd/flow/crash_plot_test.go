@@ -197,6 +197,18 @@ func scenes() []scene {
 		{name: "orphans", text: `
   ID:
     run: echo did-ID | tee -a LEDGER; setsid sleep 0.3 >/dev/null 2>&1 & sleep 0.2 & echo`},
+		{name: "secret", text: `
+  ID:
+    env: {TOKEN: "{{ .secrets.PLOT_TOKEN }}", MADE: "{{ .secrets.PLOT_TOKEN | upper }}"}
+    steps:
+      say: {agent: AGENT, timeout: 5m, env: {FLOW_SIMULATE: "edit=ID.txt:did-ID.say;` + brisk + ` {{ .secrets.PLOT_TOKEN }}"}, prompt: "Task ID: tell."}
+      print: {run: 'echo did-ID | tee -a LEDGER; echo "$TOKEN $MADE"; printf %s "$TOKEN" | base64; echo "$MADE" >&2; sleep 0.05'}`},
+		{name: "stubborn", text: `
+  ID:
+    agent: AGENT
+    timeout: 5m
+    env: {FLOW_SIMULATE: "deaf;stderr=3000;nul;bom;repeat-result;daemon=1s;edit=ID.txt:did-ID;` + brisk + ` ID"}
+    prompt: "Task ID: work."`},
 		{name: "noise", text: `
   ID:
     run: echo did-ID | tee -a LEDGER; head -c 20000000 /dev/zero >&2; sleep 0.6`},
@@ -211,8 +223,15 @@ func scenes() []scene {
 	}
 }
 
+// plotToken is a secret that steps of plots say, and plotMade what a template makes of it.
+const (
+	plotToken = "plot-token-5d0a8c1e"
+	plotMade  = "PLOT-TOKEN-5D0A8C1E"
+)
+
 const plotHead = `
 concurrency: 4
+secrets: PLOT_TOKEN
 budget: {tokens: 100000000}
 notify: {run: "echo tell-run >>LEDGER", on: [succeeded]}
 agents:
@@ -277,7 +296,7 @@ func (s scene) of(id string, random *rand.Rand) string {
 func (p plot) stage(t *testing.T, id string) crashRun {
 	t.Helper()
 	r := crashRun{dir: filepath.Join(t.TempDir(), "repository"), id: id, pipeline: "pipeline.yaml"}
-	r.env = []string{"FLOW_SIMULATE_LOG=" + r.dir + ".log"}
+	r.env = []string{"FLOW_SIMULATE_LOG=" + r.dir + ".log", "PLOT_TOKEN=" + plotToken}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		t.Fatal(err)
 	}

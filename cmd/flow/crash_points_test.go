@@ -78,7 +78,7 @@ func spread(random *rand.Rand, reached map[string]int, times int) (all []point) 
 func pointPlot(seed uint64) plot {
 	var chosen []scene
 	for _, s := range scenes() {
-		if strings.Contains(" script agent worktrees conflict copy question permission cache artifacts notify long noise ", " "+s.name+" ") {
+		if strings.Contains(" script agent worktrees conflict copy question permission cache artifacts notify long secret noise ", " "+s.name+" ") {
 			chosen = append(chosen, s)
 		}
 	}

@@ -17,7 +17,7 @@ func TestCrashes(t *testing.T) {
 	y := newSurvived()
 	parts := 0
 	t.Cleanup(func() {
-		if parts == 3 { // else -run asked for some of it only
+		if parts == 4 { // else -run asked for some of it only
 			y.everywhere(t)
 		}
 		t.Logf("survived:\n%v", y)
@@ -26,6 +26,7 @@ func TestCrashes(t *testing.T) {
 	t.Run("moments", func(t *testing.T) { parts++; crashAtMoments(t, y, seed) })
 	t.Run("points", func(t *testing.T) { parts++; crashAtPoints(t, y, seed) })
 	t.Run("errands", func(t *testing.T) { parts++; crashOnErrands(t, y, seed) })
+	t.Run("servers", func(t *testing.T) { parts++; crashServers(t, y, seed) })
 }
 
 // crashAtMoments tells stories of runs that are disturbed at random moments.

@@ -87,6 +87,7 @@ func TestCrash(t *testing.T) {
 type crashRun struct {
 	dir, id, pipeline string
 	env               []string // besides that of all
+	shared            string   // the state directory, if other runs have it too
 }
 
 func newCrashRun(t *testing.T, id string) crashRun {
@@ -113,7 +114,12 @@ func (r crashRun) command(args ...string) *exec.Cmd {
 func (r crashRun) home() string { return r.dir + "-home" }
 
 // state is beside the directory that the run works in.
-func (r crashRun) state() string { return r.dir + "-state" }
+func (r crashRun) state() string {
+	if r.shared != "" {
+		return r.shared
+	}
+	return r.dir + "-state"
+}
 
 // kill starts flow and kills it after a while, unless it has ended by then.
 func (r crashRun) kill(t *testing.T, after time.Duration, args ...string) {

@@ -27,6 +27,9 @@ type Processes struct {
 	count atomic.Int64
 }
 
+// errKilled is why git did not come to its end, and by what signal.
+var errKilled = errors.New("killed")
+
 // Run runs git once. See [Runner].
 func (p *Processes) Run(ctx context.Context, c Cmd) (out Out, err error) {
 	if err := disk.MkdirAll(p.Scratch, 0o700); err != nil {
@@ -64,7 +67,7 @@ func (p *Processes) launch(ctx context.Context, spec proc.Spec, read bool) (Out,
 	}
 	out := Out{Code: res.Code, Stderr: res.StderrTail, Err: res.Err}
 	if res.Signal != "" {
-		out.Err = fmt.Errorf("killed by SIG%s", res.Signal)
+		out.Err = fmt.Errorf("%w by SIG%s", errKilled, res.Signal)
 	}
 	if read && res.Err == nil {
 		out.Stdout, err = disk.ReadFile(spec.Stdout)

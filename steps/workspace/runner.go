@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -154,7 +155,11 @@ func (g *Git) run(ctx context.Context, dir string, c call) (Out, error) {
 // failure is the error of a git command that did not succeed.
 func failure(args []string, out Out) error {
 	if out.Err != nil {
-		return &Error{Msg: fmt.Sprintf("git %s: %v", args[0], out.Err), Hint: "flow needs git " + minVersion + " or newer on the PATH"}
+		hint := "flow needs git " + minVersion + " or newer on the PATH"
+		if errors.Is(out.Err, errKilled) {
+			hint = "resume the run"
+		}
+		return &Error{Msg: fmt.Sprintf("git %s: %v", args[0], out.Err), Hint: hint}
 	}
 	said := strings.TrimSpace(out.Stderr)
 	if said == "" {
