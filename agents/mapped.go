@@ -1,6 +1,9 @@
 package agents
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // Mapped returns e with what text makes of each of its texts, and value of each part that is
 // JSON of the agent's own. Both must return what they are given when there is nothing to
@@ -133,8 +136,12 @@ func (x Log) mapped(m mapping) Body {
 
 func (x Malformed) mapped(m mapping) Body {
 	m.all(&x.Error)
+	mark := ""
+	if x.Truncated { // so that text knows it
+		mark = "…"
+	}
 	if len(x.Raw) > 0 {
-		x.Raw = []byte(m.text(string(x.Raw)))
+		x.Raw = []byte(strings.TrimSuffix(m.text(string(x.Raw)+mark), mark))
 	}
 	return x
 }

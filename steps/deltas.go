@@ -2,6 +2,7 @@ package steps
 
 import (
 	"encoding/json"
+	"maps"
 
 	"flow/agents"
 	"flow/steps/mask"
@@ -11,11 +12,14 @@ import (
 // beginning of a secret is kept back, and comes with the next event of that text. Where there
 // is none, an event of flow's own has it, before whatever ends the text.
 type deltas struct {
-	mask *mask.Masker
-	open map[deltaKey]*delta
+	mask  *mask.Masker
+	open  map[deltaKey]*delta
+	lines map[deltaKey]*mask.Lines // what processes print, by stream
 }
 
-func newDeltas(m *mask.Masker) *deltas { return &deltas{mask: m, open: map[deltaKey]*delta{}} }
+func newDeltas(m *mask.Masker) *deltas {
+	return &deltas{mask: m, open: map[deltaKey]*delta{}, lines: map[deltaKey]*mask.Lines{}}
+}
 
 // A deltaKey names a text that comes in pieces.
 type deltaKey struct {
@@ -42,6 +46,11 @@ func (d *deltas) masked(e agents.Event) []agents.Event {
 	if d.mask.Empty() && len(d.open) == 0 {
 		return []agents.Event{e}
 	}
+	if b, ok := e.Body.(agents.Log); ok && !d.mask.Empty() {
+		b.Text = d.line(deltaKey{e.Step, e.Attempt, b.Stream}, b.Text)
+		e.Body = b
+		return []agents.Event{e}
+	}
 	key, content := pieceOf(e)
 	if key.text == "" {
 		return append(d.ended(e), e.Mapped(d.mask.Text, func(v json.RawMessage) json.RawMessage { return d.mask.JSON(v) }))
@@ -57,6 +66,16 @@ func (d *deltas) masked(e agents.Event) []agents.Event {
 		t.last = agents.Event{Body: e.Body} // the rest is not needed
 	}
 	return []agents.Event{e}
+}
+
+// line masks a line of what a process prints, which goes on with those before it.
+func (d *deltas) line(key deltaKey, text string) string {
+	lines := d.lines[key]
+	if lines == nil {
+		lines = d.mask.Lines()
+		d.lines[key] = lines
+	}
+	return lines.Next(text)
 }
 
 // pieceOf returns which text an event has a piece of, and the piece.
@@ -132,6 +151,7 @@ func endedBy(e agents.Event) []deltaKey {
 // left forgets the texts that the end of a process leaves without an end of their own: of
 // tools whose calls were closed before, there are none.
 func (d *deltas) left(e agents.Event) (rest []agents.Event) {
+	maps.DeleteFunc(d.lines, func(key deltaKey, _ *mask.Lines) bool { return key.step == e.Step && key.attempt == e.Attempt })
 	for key, t := range d.open {
 		if key.step != e.Step || key.attempt != e.Attempt {
 			continue

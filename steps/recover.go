@@ -183,7 +183,7 @@ func (a *attempt) adoptShell(ctx context.Context) (dag.Fact, bool, error) {
 	if err != nil {
 		return dag.Fact{}, false, err
 	}
-	f, err := a.shellFact(ctx, a.x.file(name, "stdout"), proc.Result{Code: rec.Code, Signal: rec.Signal, StderrTail: stderr})
+	f, err := a.shellFact(ctx, a.x.file(name, "stdout"), a.x.maskedResult(proc.Result{Code: rec.Code, Signal: rec.Signal, StderrTail: stderr}))
 	return f, true, err
 }
 

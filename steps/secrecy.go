@@ -70,8 +70,33 @@ func (x *Executor) learnAll() {
 
 // masked is a fact without secrets.
 func (x *Executor) masked(f dag.Fact) dag.Fact {
-	f.Reason, f.Result = x.Mask.Text(f.Reason), x.Mask.JSON(f.Result)
+	f.Reason, f.Result = x.Mask.Text(f.Reason), x.Mask.Record(f.Result, flowsOwn)
 	return f
+}
+
+// ownKeys are the keys of records whose texts flow made itself, or knows steps, sessions and
+// workspaces by. A secret may have the value of one ("deploy"): masked, the run could not go on.
+//
+//nolint:gochecknoglobals // a table
+var ownKeys = []string{
+	"agent", "argsSha256", "at", "blob", "branch", "by", "cause", "commit", "decision", "files", "id", "kind", "label", "lookup",
+	"mode", "name", "path", "requestId", "risk", "root", "run", "session", "sessionId", "settled", "status", "step", "tool", "toolId",
+	"tree", "ts", "use", "where", "workspace",
+}
+
+// flowsOwn reports whether a key or a text of a record is flow's own: all keys are, and the
+// texts of ownKeys, but for what is an agent's or a person's JSON.
+func flowsOwn(keys []string, key bool) bool {
+	around, last := keys[:len(keys)-1], keys[len(keys)-1]
+	for i, k := range around {
+		switch {
+		case k == "form": // a schema of the pipeline's, by which an answer is judged
+			return true
+		case k == "arguments", k == "answer" && slices.Contains(around[:i], "answer"):
+			return false
+		}
+	}
+	return key || slices.Contains(ownKeys, last)
 }
 
 // maskedCall is a call without secrets, to be shown.
@@ -86,7 +111,7 @@ func (x *Executor) maskedResult(r proc.Result) proc.Result {
 	if x.Mask.Empty() {
 		return r
 	}
-	r.StderrTail = x.Mask.Text(r.StderrTail)
+	r.StderrTail = x.Mask.Part(r.StderrTail)
 	for i, l := range r.Leftovers {
 		r.Leftovers[i] = x.Mask.Text(l)
 	}
@@ -124,11 +149,11 @@ func (s maskedStore) Append(ctx context.Context, typ string, data any, sync bool
 	if err != nil {
 		return err
 	}
-	return s.Store.Append(ctx, typ, s.mask.JSON(raw), sync)
+	return s.Store.Append(ctx, typ, s.mask.Record(raw, flowsOwn), sync)
 }
 
 func (s maskedStore) AppendAudit(line []byte) error {
-	return s.Store.AppendAudit(append(s.mask.JSON(bytes.TrimSuffix(line, []byte("\n"))), '\n'))
+	return s.Store.AppendAudit(append(s.mask.Record(bytes.TrimSuffix(line, []byte("\n")), flowsOwn), '\n'))
 }
 
 func (s maskedStore) PutBlob(data []byte) (string, error) {

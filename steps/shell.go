@@ -87,7 +87,11 @@ func (a *attempt) shellFact(ctx context.Context, stdout string, res proc.Result)
 		return dag.Fact{}, err
 	}
 	r := Result{Leftovers: res.Leftovers, Stderr: tail(res.StderrTail, stderrMax)}
-	if r.Stdout, err = a.x.keepText(text); err != nil {
+	kept := text
+	if cut {
+		kept = a.x.Mask.Part(text)
+	}
+	if r.Stdout, err = a.x.keepText(kept); err != nil {
 		return dag.Fact{}, err
 	}
 	r.Stdout.Cut = cut

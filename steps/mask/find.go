@@ -168,7 +168,7 @@ func union(spans []Span) (all []Span) {
 // find returns where the secrets of a whole text stand.
 func (a *automaton) find(text []byte) []Span {
 	if len(text) < a.shortest {
-		return nil
+		return a.cut(text)
 	}
 	f := a.finders.Get().(*finder)
 	defer a.finders.Put(f)
@@ -177,5 +177,6 @@ func (a *automaton) find(text []byte) []Span {
 	if hasEscapes(text) {
 		f.undone(text, 0, true)
 	}
+	f.found = append(f.found, a.cut(text)...)
 	return f.take()
 }

@@ -1,10 +1,13 @@
 package mask
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"strings"
+	"unicode/utf16"
 )
 
 // forms are the texts that a value is looked for by, each at least MinLength bytes. Those
@@ -105,12 +108,70 @@ func encodings(value string) []string {
 		strings.ReplaceAll(value, " ", "+"), // of a URL's query
 		strings.ReplaceAll(value, "'", `'"'"'`), strings.ReplaceAll(value, "'", `'\''`),
 	}
-	for offset := range 3 {
-		for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			all = append(all, inner(enc, value, offset))
+	texts := []string{value}
+	if len(value) <= rareMax {
+		texts = append(texts, escaped(value)...)
+		all = append(all, utf16Of(value))
+		for _, separator := range []string{" ", ":"} {
+			apart := separated(hexed, separator)
+			all = append(all, apart, strings.ToUpper(apart))
+		}
+	}
+	for _, text := range texts {
+		for offset := range 3 {
+			for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+				all = append(all, inner(enc, text, offset))
+			}
 		}
 	}
 	return all
+}
+
+// rareMax is the length of the longest value that is looked for in rarer forms too: each takes
+// memory for every byte, and what is longer mostly has lines that are shorter.
+const rareMax = 256
+
+// separated is a text with a separator behind every two bytes but the last.
+func separated(text, separator string) string {
+	var b strings.Builder
+	for i := 0; i < len(text); i += 2 {
+		if i > 0 {
+			b.WriteString(separator)
+		}
+		b.WriteString(text[i : i+2])
+	}
+	return b.String()
+}
+
+// escaped are a value as it stands in a JSON text, where that is another one: Go's way, and
+// that of most others. It is for what encodes the JSON, where its escapes cannot be seen.
+func escaped(value string) (all []string) {
+	for _, html := range []bool{true, false} {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(html)
+		if err := enc.Encode(value); err != nil { // a text can always be
+			panic(err)
+		}
+		text := strings.TrimSpace(b.String())
+		if text = text[1 : len(text)-1]; text != value && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// utf16Of is a value in UTF-16, without the byte in which the two orders differ: the last of
+// one, and the first of the other.
+func utf16Of(value string) string {
+	var b []byte
+	for _, unit := range utf16.Encode([]rune(value)) {
+		if unit > 0xff { // the orders have nothing in common
+			return ""
+		}
+		b = append(b, byte(unit), 0)
+	}
+	return string(b[:max(0, len(b)-1)])
 }
 
 // inner is the part of the base64 of value that does not depend on its neighbours, when it

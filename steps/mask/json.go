@@ -1,6 +1,10 @@
 package mask
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+)
 
 // A token is a text in a JSON document.
 type token struct {
@@ -129,4 +133,32 @@ func (d decoded) origin(s Span, start int64) Span {
 	}
 	s.Start, s.End = s.Start+start, s.End+start
 	return s
+}
+
+// Record is JSON for a record of flow's own, of which a part is what flow finds it by: own
+// says of a key (key is true) and of a text whether it stays. keys are those that lead to it,
+// its own the last; in a list that is empty.
+func (m *Masker) Record(value json.RawMessage, own func(keys []string, key bool) bool) json.RawMessage {
+	a := m.automaton()
+	if a == nil || len(value) < partMin {
+		return value
+	}
+	if !json.Valid(value) {
+		return Replace(value, a.find(value))
+	}
+	var path pathOf
+	var spans []Span
+	tokens(value, func(t token) {
+		if t.key {
+			path.key(string(value[t.start:t.end]))
+		}
+		if own(append(slices.Clip(path.around), path.last), t.key) {
+			return
+		}
+		text := decode(value[t.start:t.end])
+		for _, s := range a.find(text.plain) {
+			spans = append(spans, text.origin(s, int64(t.start)))
+		}
+	}, func(start, end int) { path.gap(value[start:end]) })
+	return Replace(value, spans)
 }

@@ -105,7 +105,7 @@ func (m *Masker) Empty() bool { return m.automaton() == nil }
 // Text returns text with a Mask in place of each secret.
 func (m *Masker) Text(text string) string {
 	a := m.automaton()
-	if a == nil || len(text) < a.shortest {
+	if a == nil || len(text) < partMin {
 		return text
 	}
 	spans := a.find([]byte(text))
@@ -128,7 +128,7 @@ func (m *Masker) Names(text []byte) []string {
 // Numbers are left. What is no JSON is masked as text is.
 func (m *Masker) JSON(value json.RawMessage) json.RawMessage {
 	a := m.automaton()
-	if a == nil || len(value) < a.shortest {
+	if a == nil || len(value) < partMin {
 		return value
 	}
 	if !json.Valid(value) {

@@ -8,11 +8,12 @@ import (
 )
 
 // escapes are the bytes that a text may mean something else by. Line breaks are among them:
-// in the plain view there are none, for base64 is cut into lines at any place.
-const escapes = "\\%&\n\r"
+// in the plain view there are none, for base64 is cut into lines at any place. So are the
+// control sequences of a terminal, with which programs set a part of a text in colour.
+const escapes = "\\%&\n\r\x1b"
 
 func hasEscapes(text []byte) bool {
-	for _, b := range []byte(escapes) { // five fast searches, and not a slow one
+	for _, b := range []byte(escapes) { // six fast searches, and not a slow one
 		if bytes.IndexByte(text, b) >= 0 {
 			return true
 		}
@@ -38,6 +39,26 @@ func undo(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
 		return undoPercent(text, final)
 	case '&':
 		return undoEntity(text, final)
+	case '\x1b':
+		return undoControl(text, final)
+	}
+	return literal(text[0], 1)
+}
+
+// undoControl reads a control sequence (ESC [ … letter), which shows as nothing.
+func undoControl(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
+	for i, c := range text[1:min(len(text), reachMax)] {
+		switch {
+		case i == 0 && c != '[':
+			return literal(text[0], 1)
+		case i > 0 && c >= '@' && c <= '~':
+			return b, 0, i + 2
+		case i > 0 && (c < ' ' || c > '?'):
+			return literal(text[0], 1)
+		}
+	}
+	if !final {
+		return b, 0, 0
 	}
 	return literal(text[0], 1)
 }
