@@ -107,6 +107,7 @@ func (l *loader) raw(p *parsed, at int, printed bool, s site) {
 // scriptText checks a script: its template, its uses of raw, and the places of its
 // values. shell is the program that runs it; "" is sh.
 func (l *loader) scriptText(t Text, s site, shell string) {
+	l.lintStreams(t, shell)
 	if literal(t.Src) {
 		return
 	}
