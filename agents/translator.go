@@ -23,6 +23,7 @@ type Translator struct {
 	session  string
 	unread   int    // lines that could not be read
 	why      string // of the last of them
+	stuck    int64  // bytes of a line that was not read and cannot be done without; 0: there is none
 }
 
 // Envelope is what a Translator puts on every event.
@@ -74,6 +75,9 @@ func (t *Translator) Sent(line []byte, native Native) {
 func (t *Translator) Oversized(line []byte, native Native) {
 	m := NewMalformed("line of "+strconv.FormatInt(native.Length, 10)+" bytes is over the decode cap", line)
 	m.Truncated = true
+	if _, talks := t.dialog.(Conversation); talks && t.stuck == 0 && awaited(line) {
+		t.stuck = native.Length
+	}
 	t.send([]Event{{Body: m}}, &native)
 }
 
@@ -92,6 +96,9 @@ func (t *Translator) SessionID() string { return t.session }
 func (t *Translator) End(exit Exit) Outcome {
 	out := t.dialog.End(exit)
 	out.seen(exit)
+	if p := out.Problem; p != nil && t.Stuck() && exit.Intent == IntentDone {
+		out.Reason, out.Problem = Failed, t.untold(p.Agent)
+	}
 	if out.SessionID != "" {
 		t.session = out.SessionID
 	}
@@ -116,7 +123,7 @@ func (o *Outcome) seen(exit Exit) {
 
 // tellUnread says of lines that could not be read, where they may be why there is no result.
 func (t *Translator) tellUnread(out *Outcome) {
-	if t.unread == 0 {
+	if t.unread == 0 || t.Stuck() && out.Problem != nil { // that is said already
 		return
 	}
 	text := fmt.Sprintf("%d of the lines that it printed could not be read, the last of them: %s", t.unread, t.why)

@@ -92,6 +92,9 @@ func (t *talk) sink(s proc.Sink) proc.Sink {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			next(l)
+			if t.tr.Stuck() {
+				t.cancel(errParted)
+			}
 			t.proceed()
 		}
 	}

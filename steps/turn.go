@@ -68,7 +68,7 @@ func (a *attempt) process(ctx context.Context, spec proc.Spec, req agents.Reques
 	if exit.Intent != agents.IntentNone {
 		exit.Err = nil // it was not started because its time was up
 	}
-	if exit.Intent == agents.IntentDone {
+	if exit.Intent == agents.IntentDone && !l.tr.Stuck() {
 		l.tr.Emit(agents.System{Subtype: noticeExit, Message: "the agent did not exit after its turn, and was ended"})
 	}
 	out := l.guard.verdict(l.tr.End(exit), a.step.Agent)

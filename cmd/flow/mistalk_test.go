@@ -76,6 +76,12 @@ func mistalks() []misdeed {
 			f.say(f.well)
 			return f.leave()
 		}},
+		{name: "too-long", what: "asks with more than 32 MiB, and waits for the answer", never: true, do: func(f *fake) int {
+			f.work()
+			f.request(strings.Repeat("x", 12<<20))
+			f.answered(1)
+			return f.leave()
+		}},
 		{name: "batch", what: "asks in a batch of batches", do: func(f *fake) int {
 			f.work()
 			f.say("[[" + strings.ReplaceAll(f.ask, "TEXT", "1") + "]]")
@@ -105,8 +111,9 @@ func TestMistalk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cells, seen := r.misbehave(t, exitTimeout)
+	cells, seen := r.misbehave(t, exitFailed)
 	golden(t, filepath.Join("testdata", "mistalk.txt"), tableOf(t, cells, mistalks(), protocols))
 	sees(t, "70-deaf", seen)
 	sees(t, "71-flood", seen)
+	sees(t, "71a-too-long-a-request", seen)
 }
