@@ -16,7 +16,7 @@ import (
 // Its methods may be called concurrently.
 //
 // Records are written at once and in order. Making them durable is the work of one
-// goroutine: those who wait for it form a group that shares one 2.Datasync(), and
+// goroutine: those who wait for it form a group that shares one fdatasync(2), and
 // while that runs the next group gathers on the channel.
 type journal struct {
 	fdatasync func(*disk.File) error

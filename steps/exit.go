@@ -84,5 +84,5 @@ func (a *attempt) runWatched(ctx context.Context, w *idleWatch, spec proc.Spec, 
 	if err != nil {
 		return res, err
 	}
-	return res, disk.WriteFile(a.x.file(spec.Label, exitExt), data, 0o600)
+	return res, disk.WriteFile(a.x.file(spec.Label, exitExt), a.x.Mask.JSON(data), 0o600)
 }

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -54,7 +55,8 @@ func (r *Recording) copyBlobs(f dag.Fact, to Store) error {
 	for _, ref := range BlobRefs(state.Record{Type: recordFact, Data: data}, r.run) {
 		from, into := io.Pipe()
 		go func() { into.CloseWithError(r.run.CopyBlob(into, ref)) }()
-		if _, _, err := to.PutBlobFrom(from); err != nil {
+		_, _, err := to.PutBlobFrom(from)
+		if err = errors.Join(err, from.Close()); err != nil { // else the goroutine would wait for a reader
 			return fmt.Errorf("take over what the recorded result refers to: %w", err)
 		}
 	}

@@ -221,7 +221,7 @@ func (x *Executor) maskFile(path string) error {
 	if err != nil {
 		return errors.Join(err, disk.Remove(temp.Name()))
 	}
-	return nil
+	return disk.SyncDir(filepath.Dir(path)) // or the record could outlive the new file in a power failure
 }
 
 // blotFile masks a file that others may be writing to.

@@ -36,13 +36,16 @@ func checkTrimmed(t *testing.T, text string) {
 	if head != want.String()[:testHead] {
 		t.Error("the beginning is not what was printed")
 	}
-	m := regexp.MustCompile(`^\n?\[flow: (\d+) bytes of standard error were dropped here\]\n((?s:.*))$`).FindStringSubmatch(rest)
+	m := regexp.MustCompile(`^(\n?)\[flow: (\d+) bytes of standard error were dropped here\]\n((?s:.*))$`).FindStringSubmatch(rest)
 	if m == nil {
 		t.Fatalf("nothing says what was dropped: %.200q", rest)
 	}
-	tail := m[2]
-	if dropped, err := strconv.Atoi(m[1]); err != nil || dropped+testHead+len(tail) != floodSize {
-		t.Errorf("%s dropped, and %d kept, of %d (%v)", m[1], testHead+len(tail), floodSize, err)
+	if !regexp.MustCompile(`[^\n]\n$`).MatchString(head + m[1]) {
+		t.Errorf("%q and %q: the line about what is missing stands in another one, or behind an empty one", head[len(head)-10:], m[1])
+	}
+	tail := m[3]
+	if dropped, err := strconv.Atoi(m[2]); err != nil || dropped+testHead+len(tail) != floodSize {
+		t.Errorf("%s dropped, and %d kept, of %d (%v)", m[2], testHead+len(tail), floodSize, err)
 	}
 	if !strings.HasSuffix(tail, "7999999\n8000000\n") || len(tail) > tailSize || len(tail) < tailSize-100 {
 		t.Errorf("an end of %d bytes, …%q", len(tail), tail[max(0, len(tail)-30):])
@@ -81,6 +84,32 @@ func TestStderrFlood(t *testing.T) {
 	}
 	if signs == 0 {
 		t.Error("nothing said that it was alive")
+	}
+}
+
+// Holes are made again and again as the file grows, at any byte: between two of them no
+// block is left.
+func TestHolesMeet(t *testing.T) {
+	o := outputs{limits: limits{MaxOutput: defaultMaxOutput, Head: 4 << 10}, stderr: filepath.Join(t.TempDir(), "stderr")}
+	f, err := os.OpenFile(o.stderr, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for range 100 {
+		if _, err := f.Write(bytes.Repeat([]byte("x"), 200_001)); err != nil {
+			t.Fatal(err)
+		}
+		if o.bound() {
+			t.Fatal("that was too much")
+		}
+	}
+	if err := f.Sync(); err != nil { // until then blocks are only reserved, and more of them
+		t.Fatal(err)
+	}
+	const blocks = 4 * 4 << 10 // those at the borders
+	if size := diskSize(o.stderr); size > o.Head+tailSize+blocks {
+		t.Errorf("the file takes %d bytes of the disk", size)
 	}
 }
 

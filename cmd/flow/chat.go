@@ -47,7 +47,7 @@ func (a *app) chat(name, step, prompt string, quiet bool) (err error) {
 	before := run.Summary()
 	text, err := e.converse(c, prompt)
 	if !before.Ended.IsZero() { // the record of the chat would else leave the run unfinished
-		err = errors.Join(err, run.Finish(before.Status))
+		err = errors.Join(err, e.finish(before.Status))
 	}
 	if err != nil {
 		return err

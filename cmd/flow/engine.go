@@ -159,17 +159,34 @@ func (e *engine) execute() error {
 		return e.broken(err)
 	}
 	failpoint.Reach("run-concluded")
-	if err := e.run.Finish(report.Status); errors.Is(err, state.ErrUnlisted) {
-		e.progress.note(err.Error())
-	} else if err != nil {
+	if err := e.finish(report.Status); err != nil {
 		return e.broken(err)
 	}
 	e.progress.end(report)
-	if err := report.print(e.out(e.output), e.output); err != nil && !console.ReaderGone(err) {
+	if err := e.print(report); err != nil {
 		return err
 	}
 	failpoint.Reach("report-printed")
 	return e.exit(report)
+}
+
+// finish records how the run ended. That the list of runs does not say it yet is no failure.
+func (e *engine) finish(status string) error {
+	err := e.run.Finish(status)
+	if errors.Is(err, state.ErrUnlisted) {
+		e.progress.note(err.Error())
+		return nil
+	}
+	return err
+}
+
+// print prints the report. A reader who has gone does not change how the run ended.
+func (e *engine) print(r *report) error {
+	err := r.print(e.out(e.output), e.output)
+	if console.ReaderGone(err) {
+		return nil
+	}
+	return err
 }
 
 // conclude says what the run has come to, and tells those who want to know.

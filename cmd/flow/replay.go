@@ -9,6 +9,7 @@ import (
 
 	"flow/agents/replay"
 	"flow/pipeline"
+	"flow/pipeline/dag"
 	"flow/pipeline/local"
 	"flow/state"
 	"flow/state/disk"
@@ -141,10 +142,13 @@ func (e *engine) playAndClose(from *state.View) (err error) {
 	if err != nil {
 		return err
 	}
+	if e.signal.Load() != 0 && r.Status != string(dag.OK) { // not played to the end: nothing to compare
+		return e.exit(r)
+	}
 	if r.Replay, err = e.compare(from, r); err != nil {
 		return err
 	}
-	if err := r.print(e.out(e.output), e.output); err != nil {
+	if err := e.print(r); err != nil {
 		return err
 	}
 	return e.replayEnd(r.Replay)
@@ -168,7 +172,7 @@ func (e *engine) play(from *state.View) (*report, error) {
 	if err := e.outputs(report); err != nil {
 		return nil, err
 	}
-	if err := e.run.Finish(report.Status); err != nil {
+	if err := e.finish(report.Status); err != nil {
 		return nil, err
 	}
 	e.progress.end(report)

@@ -12,28 +12,32 @@ import (
 //
 // Ids within a message are let pass: Codex gives its web searches two, and the first is
 // that of the item.
-func twice(v *fastjson.Value) string {
+func twice(v *fastjson.Value) string { return search{}.value(v) }
+
+// A search looks for a key that stands twice.
+type search struct{ within bool } // a message, and not in its own object
+
+func (s search) value(v *fastjson.Value) string {
 	for _, item := range v.GetArray() {
-		if key := twice(item); key != "" && key != "id" {
+		if key := (search{within: true}).value(item); key != "" {
 			return key
 		}
 	}
 	if o := v.GetObject(); o != nil {
-		return twiceIn(o)
+		return s.object(o)
 	}
 	return ""
 }
 
-func twiceIn(o *fastjson.Object) (found string) {
+func (s search) object(o *fastjson.Object) (found string) {
 	var seen keys
 	o.Visit(func(key []byte, item *fastjson.Value) {
-		if found != "" {
-			return
-		}
-		if !seen.add(key) {
+		switch {
+		case found != "":
+		case !seen.add(key) && (!s.within || string(key) != "id"):
 			found = string(key)
-		} else if inner := twice(item); inner != "id" {
-			found = inner
+		default:
+			found = search{within: true}.value(item)
 		}
 	})
 	return found

@@ -16,16 +16,18 @@ func TestTwice(t *testing.T) {
 		fmt.Fprintf(&many, `"k%d":%d,`, i, i)
 	}
 	for line, want := range map[string]string{
-		`{"type":"result","type":"error"}`:                       "type",
-		`{"type":"result","ty\u0070e":"error"}`:                  "type",
-		`{"id":1,"id":2}`:                                        "id",
-		`{"input":{"command":"ls","x":1,"command":"rm -r /"}}`:   "command",
-		`{"list":[{"a":1},{"a":1,"a":2}]}`:                       "a",
-		`{` + many.String() + `"k99":0}`:                         "k99",
-		`{"item":{"id":"item_0","type":"web_search","id":"ws"}}`: "",
-		`{"a":{"b":1},"b":{"a":1},"c":[{"a":1},{"a":2}]}`:        "",
-		`{"type":"result","TYPE":"error"}`:                       "",
-		`{` + many.String() + `"k100":0}`:                        "",
+		`{"type":"result","type":"error"}`:                        "type",
+		`{"type":"result","ty\u0070e":"error"}`:                   "type",
+		`{"id":1,"id":2}`:                                         "id",
+		`{"input":{"command":"ls","x":1,"command":"rm -r /"}}`:    "command",
+		`{"list":[{"a":1},{"a":1,"a":2}]}`:                        "a",
+		`{` + many.String() + `"k99":0}`:                          "k99",
+		`{"item":{"id":"item_0","type":"web_search","id":"ws"}}`:  "",
+		`{"item":{"id":"a","id":"b","cmd":"ls","cmd":"rm -r /"}}`: "cmd",
+		`{"list":[{"id":"a","id":"b"},{"cmd":"a","cmd":"b"}]}`:    "cmd",
+		`{"a":{"b":1},"b":{"a":1},"c":[{"a":1},{"a":2}]}`:         "",
+		`{"type":"result","TYPE":"error"}`:                        "",
+		`{` + many.String() + `"k100":0}`:                         "",
 	} {
 		var r native.Reader
 		v, events := r.Object([]byte(line))
