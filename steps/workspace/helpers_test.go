@@ -46,7 +46,7 @@ func (execRunner) Run(ctx context.Context, c Cmd) (Out, error) {
 	return out, nil
 }
 
-var errKilled = errors.New("killed")
+var errDied = errors.New("flow died")
 
 // faultyRunner fails once, at the call numbered at: before git runs, when it has run, or
 // while it holds its locks. All calls behind that fail too, as those of a dead flow would.
@@ -108,7 +108,7 @@ func (f *faultyRunner) Run(ctx context.Context, c Cmd) (Out, error) {
 	case f.when == locked:
 		err = leaveLocks(ctx, c)
 	}
-	return Out{}, errors.Join(err, errKilled)
+	return Out{}, errors.Join(err, errDied)
 }
 
 // A lab is a repository, a run's directory and a Git.
@@ -265,7 +265,7 @@ func everyFault(t *testing.T, prepare func(*lab), operate func(*lab, *Git) error
 		if err == nil {
 			return
 		}
-		if !errors.Is(err, errKilled) {
+		if !errors.Is(err, errDied) {
 			t.Fatalf("call %d: the failure was taken for another: %v", at, err)
 		}
 		if state := l.fingerprint(); !seen[state] { // from each state on the disk once
