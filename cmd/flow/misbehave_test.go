@@ -228,13 +228,32 @@ func TestMisbehaviour(t *testing.T) {
 		t.Fatal(err)
 	}
 	cells, seen := r.misbehave(t, exitFailed)
-	for _, row := range []string{
-		"04-killed-agent", "05a-silent", "05b-endless", "12-no-text", "13-torn", "14-noise", "15-ends-twice", "16-ends-first",
-		"18-well-exit-1", "19-badly-exit-0", "20-does-not-exit",
+	for row, cell := range map[string]string{
+		"04-killed-agent": "codex_exec__killed", "14-noise": "claude_print__noise", "15-ends-twice": "gemini_headless__takes_back",
+		"16-ends-first": "claude_print__end_first", "19-badly-exit-0": "gemini_headless__badly_exit_0",
 	} {
+		sees(t, row, about(cell, seen))
+	}
+	for _, row := range []string{"05a-silent", "05b-endless", "12-no-text", "13-torn", "18-well-exit-1", "20-does-not-exit"} {
 		sees(t, row, seen)
 	}
 	golden(t, filepath.Join("testdata", "misbehaviour.txt"), tableOf(t, cells, misdeeds(), protocols))
+}
+
+// about is what the user reads about one step: the lines that name it, and those below them
+// that name no other.
+func about(cell, seen string) string {
+	var text strings.Builder
+	its := false
+	for line := range strings.Lines(seen) {
+		if strings.Contains(line, "__") {
+			its = strings.Contains(line, " "+cell+" ")
+		}
+		if its {
+			text.WriteString(line)
+		}
+	}
+	return text.String()
 }
 
 // tableOf says what every step came to, and fails the test for each that succeeded although

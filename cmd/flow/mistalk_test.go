@@ -113,7 +113,7 @@ func TestMistalk(t *testing.T) {
 	}
 	cells, seen := r.misbehave(t, exitFailed)
 	golden(t, filepath.Join("testdata", "mistalk.txt"), tableOf(t, cells, mistalks(), protocols))
-	sees(t, "70-deaf", seen)
-	sees(t, "71-flood", seen)
+	sees(t, "70-deaf", about("acp__deaf", seen))
+	sees(t, "71-flood", about("codex_app_server__floods", seen))
 	sees(t, "71a-too-long-a-request", seen)
 }
