@@ -271,3 +271,23 @@ func TestDenied(t *testing.T) {
 		t.Errorf("%s; denied (-want +got):\n%s", out.Reason, diff)
 	}
 }
+
+// The process may be ended when its turn has ended and nothing works on in the background:
+// a further turn may come of that.
+func TestEnded(t *testing.T) {
+	d := claude.Adapter{}.Dialog(agents.Request{})
+	tasks := func(list string) string {
+		return `{"type":"system","subtype":"background_tasks_changed","tasks":[` + list + `]}`
+	}
+	for i, step := range []struct {
+		line  string
+		ended bool
+	}{
+		{initLine, false}, {tasks(`{"task_id":"a"}`), false}, {successLine, false}, {tasks(""), true}, {initLine, false}, {successLine, true},
+	} {
+		d.Line([]byte(step.line))
+		if got := d.(agents.Ender).Ended(); got != step.ended {
+			t.Errorf("after line %d it has ended: %v", i, got)
+		}
+	}
+}

@@ -355,3 +355,20 @@ func BenchmarkDialog(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(lines)), "ns/line")
 }
+
+// A turn that says twice how it ended has ended the first time, and the step is told.
+func TestTheFirstEndCounts(t *testing.T) {
+	events, out := play(t, agents.Request{}, agents.Exit{}, started, turn, hello, completed, `{"type":"turn.failed","error":{"message":"it broke"}}`)
+	if out.Reason != agents.Completed || out.Problem != nil {
+		t.Errorf("%s %v", out.Reason, out.Problem)
+	}
+	warnings := 0
+	for _, e := range events {
+		if s, ok := e.Body.(agents.System); ok && s.Subtype == "warning" && strings.Contains(s.Message, "the first end counts") {
+			warnings++
+		}
+	}
+	if warnings != 1 {
+		t.Errorf("%d warnings in %v", warnings, events)
+	}
+}

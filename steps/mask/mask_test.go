@@ -258,7 +258,13 @@ func TestWriter(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff("a *** b hunt\n***", b.String()); d != "" {
+	m.Add("later", "correct horse")
+	for _, part := range []string{"correct", " horse\n"} {
+		if _, err := w.Write([]byte(part)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := cmp.Diff("a *** b hunt\n******\n", b.String()); d != "" {
 		t.Error(d)
 	}
 }

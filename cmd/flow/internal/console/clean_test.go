@@ -23,6 +23,7 @@ func TestClean(t *testing.T) {
 		"link":                      {"\x1b]8;;https://x.invalid\x1b\\text\x1b]8;;\x1b\\", "text"},
 		"device control":            {"\x1bP$q\"p\x1b\\a\x1b_app\x1b\\b\x1b^pm\x1b\\c\x1bXsos\x1b\\d", "abcd"},
 		"a string that never ends":  {"\x1b]0;hidden\nshown", "]0;hidden\nshown"},
+		"a string that ends later":  {"\x1b]0;hidden\nshown\ax", "]0;hidden\nshownx"},
 		"a string without an end":   {"\x1b]0;" + strings.Repeat("x", 5000), "]0;" + strings.Repeat("x", 5000)},
 		"a string in a string":      {"\x1b]8;;shown\x1b]0;t\ax", "]8;;shownx"},
 		"numbers without an end":    {"\x1b[" + strings.Repeat("1", 100) + "m", "[" + strings.Repeat("1", 100) + "m"},
