@@ -20,9 +20,14 @@ func TestIdle(t *testing.T) {
 		ctx, watch := watchIdle(whole, 2*time.Hour)
 		defer watch.stop()
 		sink := watch.over(proc.Sink{})
-		for range 12 {
-			time.Sleep(time.Hour)
-			sink.Stdout(proc.Line{})
+		signs := []func(){
+			func() { sink.Stdout(proc.Line{}) },
+			func() { sink.Stderr(proc.Line{}) },
+			sink.Growing, // of standard error, some is not delivered before the end
+		}
+		for i := range 12 {
+			time.Sleep(time.Hour + 30*time.Minute)
+			signs[i%len(signs)]()
 		}
 		if ctx.Err() != nil {
 			t.Fatalf("ended after %v, although it spoke", context.Cause(ctx))
