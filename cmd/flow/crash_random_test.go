@@ -32,7 +32,7 @@ func TestCrashes(t *testing.T) {
 // crashAtMoments tells stories of runs that are disturbed at random moments.
 func crashAtMoments(t *testing.T, y *survived, seed uint64) {
 	t.Parallel()
-	plots, stories := 3, 1
+	plots, stories := 2, 1
 	if *long {
 		plots, stories = 130, 3
 	}

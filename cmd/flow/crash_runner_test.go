@@ -282,6 +282,7 @@ type survived struct {
 	began   time.Time
 	kills   map[string]int
 	points  map[string]int // kills at failpoints, by name
+	claimed map[string]bool
 	misses  int
 	stories int
 	plots   int
@@ -291,7 +292,7 @@ type survived struct {
 }
 
 func newSurvived() *survived {
-	return &survived{began: time.Now(), kills: map[string]int{}, points: map[string]int{}}
+	return &survived{began: time.Now(), kills: map[string]int{}, points: map[string]int{}, claimed: map[string]bool{}}
 }
 
 func (y *survived) missed() {
@@ -311,6 +312,15 @@ func (y *survived) settled(left int, took time.Duration) {
 	defer y.mu.Unlock()
 	y.left += left
 	y.slowest = max(y.slowest, took)
+}
+
+// claim reports whether no other errand dies at that failpoint.
+func (y *survived) claim(name string) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	first := !y.claimed[name]
+	y.claimed[name] = true
+	return first
 }
 
 // told takes in a story that has come to its end.

@@ -56,8 +56,8 @@ func samples(counts map[string]int, random *rand.Rand) (points []string) {
 			points = append(points, fmt.Sprintf("%s:%d%s", name, from+1+random.IntN(to-from), fault))
 		}
 	}
-	add("disk-grow", "+=ENOSPC", 8)
-	add("disk-change", "+=EROFS", 5)
+	add("disk-grow", "+=ENOSPC", 5)
+	add("disk-change", "+=EROFS", 3)
 	for _, kind := range diskKinds(counts) {
 		add(kind, "=EIO", 1)
 	}
