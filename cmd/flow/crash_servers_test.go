@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -33,6 +34,7 @@ func crashServers(t *testing.T, y *survived, seed uint64) {
 				if j > 0 {
 					s.shared = all[0].state()
 				}
+				write(t, filepath.Dir(s.dir), filepath.Base(s.dir)+".log") // all may have happened in the server
 				all = append(all, s)
 			}
 			crashServer(t, all, time.Duration(random.Int64N(int64(usual))))
