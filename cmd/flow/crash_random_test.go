@@ -34,7 +34,7 @@ func crashAtMoments(t *testing.T, y *survived, seed uint64) {
 	t.Parallel()
 	plots, stories := 2, 1
 	if *long {
-		plots, stories = 130, 3
+		plots, stories = 200, 3
 	}
 	for i := range plots {
 		p := newPlot(seed+uint64(i), i%2 == 1)
