@@ -27,8 +27,8 @@ type Processes struct {
 	count atomic.Int64
 }
 
-// errKilled is why git did not come to its end, and by what signal.
-var errKilled = errors.New("killed")
+// errSignal is why git did not come to its end, and by what signal.
+var errSignal = errors.New("killed")
 
 // Run runs git once. See [Runner].
 func (p *Processes) Run(ctx context.Context, c Cmd) (out Out, err error) {
@@ -67,7 +67,7 @@ func (p *Processes) launch(ctx context.Context, spec proc.Spec, read bool) (Out,
 	}
 	out := Out{Code: res.Code, Stderr: res.StderrTail, Err: res.Err}
 	if res.Signal != "" {
-		out.Err = fmt.Errorf("%w by SIG%s", errKilled, res.Signal)
+		out.Err = fmt.Errorf("%w by SIG%s", errSignal, res.Signal)
 	}
 	if read && res.Err == nil {
 		out.Stdout, err = disk.ReadFile(spec.Stdout)

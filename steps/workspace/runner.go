@@ -156,7 +156,7 @@ func (g *Git) run(ctx context.Context, dir string, c call) (Out, error) {
 func failure(args []string, out Out) error {
 	if out.Err != nil {
 		hint := "flow needs git " + minVersion + " or newer on the PATH"
-		if errors.Is(out.Err, errKilled) {
+		if errors.Is(out.Err, errSignal) {
 			hint = "resume the run"
 		}
 		return &Error{Msg: fmt.Sprintf("git %s: %v", args[0], out.Err), Hint: hint}
