@@ -20,7 +20,7 @@ import (
 func (e *engine) mask(secrets map[string]string) *mask.Masker {
 	m, warnings := steps.Masker(secrets, e.environ(), adapters())
 	for _, w := range warnings {
-		fmt.Fprintf(e.stderr, "warning: %s\nhint: a longer value is masked wherever it appears\n", w)
+		fmt.Fprintf(e.stderr, "warning: %s\nhint: %s\n", w, w.Hint)
 	}
 	e.maskWith(m)
 	return m

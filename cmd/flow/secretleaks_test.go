@@ -170,14 +170,20 @@ func eachText(v any, fn func(string)) {
 // leaked are the files of a run with secrets in them, by path.
 func (r crashRun) leaked(t *testing.T) map[string][]string {
 	t.Helper()
+	return leakedBelow(t, r.state())
+}
+
+// leakedBelow are the files below a directory with secrets in them, by path.
+func leakedBelow(t *testing.T, top string) map[string][]string {
+	t.Helper()
 	all := map[string][]string{}
-	err := filepath.WalkDir(r.state(), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(top, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
 			return err
 		}
 		data, err := os.ReadFile(path)
 		if found := leaks(data); len(found) > 0 {
-			rel, _ := filepath.Rel(r.state(), path)
+			rel, _ := filepath.Rel(top, path)
 			all[rel] = found
 		}
 		return err

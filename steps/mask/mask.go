@@ -40,15 +40,16 @@ type Masker struct {
 	finds   atomic.Pointer[automaton]
 }
 
-// A Warning says that a secret is not masked, or not all of it. It never has the value.
+// A Warning says that a secret is not masked, not all of it, or more than it. It never has the value.
 type Warning struct {
 	Name string // of the secret
 	Msg  string
+	Hint string // what to do about it
 }
 
 func (w Warning) String() string { return "secret " + w.Name + " " + w.Msg }
 
-// New returns a masker of secrets, values by name, and says which it cannot mask.
+// New returns a masker of secrets, values by name, and says which it cannot mask, or had better not.
 func New(secrets map[string]string) (*Masker, []Warning) {
 	m := &Masker{secrets: map[string][]string{}}
 	for name, value := range secrets {
@@ -57,14 +58,36 @@ func New(secrets map[string]string) (*Masker, []Warning) {
 	m.build()
 	var warnings []Warning
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
-		switch n := len(secrets[name]); {
-		case n < MinLength:
-			warnings = append(warnings, Warning{name, fmt.Sprintf("has %d characters: values under %d are not masked", n, MinLength)})
-		case n > MaxLength:
-			warnings = append(warnings, Warning{name, fmt.Sprintf("is longer than %d KiB: its beginning and its lines are masked", MaxLength>>10)})
+		if msg, hint := doubt(secrets[name]); msg != "" {
+			warnings = append(warnings, Warning{name, msg, hint})
 		}
 	}
 	return m, warnings
+}
+
+// doubt says what is wrong with a value, and what would be right; nothing if it is a good one.
+func doubt(value string) (msg, hint string) {
+	switch n := len(value); {
+	case n < MinLength:
+		return fmt.Sprintf("has %d characters: values under %d are not masked", n, MinLength), "a longer value is masked wherever it appears"
+	case n > MaxLength:
+		return fmt.Sprintf("is longer than %d KiB: its beginning and its lines are masked", MaxLength>>10), "pass the rest on by a file that no step prints"
+	case ordinary(value):
+		return "is a word or a number that texts may have for other reasons: " + Mask + " stands in place of those too", "what is no secret need not be declared as one: pass it on as an input"
+	}
+	return "", ""
+}
+
+// ordinaryMax is the length of the longest value that may be an ordinary word.
+const ordinaryMax = 14
+
+// ordinary reports whether a value looks like a word, or is a number.
+func ordinary(value string) bool {
+	word := strings.ToLower(value)
+	if value != word && value != strings.ToUpper(value) && value[1:] != word[1:] { // mixed as in no word
+		return false
+	}
+	return len(value) <= ordinaryMax && (strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") == "" || strings.Trim(word, "0123456789") == "")
 }
 
 // Add has another secret masked from now on. A name may have several values.

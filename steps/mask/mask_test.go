@@ -158,9 +158,22 @@ func TestLines(t *testing.T) {
 }
 
 func TestWarnings(t *testing.T) {
-	m, warnings := New(map[string]string{"PIN": "1234", "LONG": strings.Repeat("0123456789abcdef", 1000), "OK": "123456"})
-	want := []Warning{{"LONG", "is longer than 8 KiB: its beginning and its lines are masked"}, {"PIN", "has 4 characters: values under 6 are not masked"}}
-	if d := cmp.Diff(want, warnings); d != "" {
+	m, warnings := New(map[string]string{
+		"PIN": "1234", "LONG": strings.Repeat("0123456789abcdef", 1000), "OK": "123456a", "NUMBER": "123456",
+		"WORD": "Production", "TOKEN": "tOkenOfLetters", "PHRASE": "correct horse", "LETTERS": "abcdefghijklmnop",
+	})
+	want := map[string]string{
+		"LONG": "is longer than 8 KiB: its beginning and its lines are masked", "PIN": "has 4 characters: values under 6 are not masked",
+		"NUMBER": "is a word or a number that texts may have for other reasons: *** stands in place of those too",
+		"WORD":   "is a word or a number that texts may have for other reasons: *** stands in place of those too",
+	}
+	got := map[string]string{}
+	for _, w := range warnings {
+		if got[w.Name] = w.Msg; w.Hint == "" {
+			t.Errorf("%s has no hint", w)
+		}
+	}
+	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
 	if got := m.Text("1234 123456"); got != "1234 ***" {
