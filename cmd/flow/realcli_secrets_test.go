@@ -65,8 +65,11 @@ func (l *lab) checkTold(t *testing.T, r ran) {
 	}
 	told := map[string]bool{}
 	for _, x := range l.model.Exchanges() {
-		if task, _ := current(x.Request); x.Request.Contains(leakKeys()["LEAK_TOKEN"]) {
-			told[task] = true
+		task, since := current(x.Request)
+		for _, i := range since {
+			if slices.Contains(leaks([]byte(i.Text)), "LEAK_TOKEN, spelling 0") || slices.Contains(leaks([]byte(i.Text)), "LEAK_TOKEN, spelling 1") {
+				told[task] = true // as it is, or in a text of JSON
+			}
 		}
 	}
 	if len(told) != 3 {

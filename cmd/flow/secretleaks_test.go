@@ -109,11 +109,14 @@ agents:
       printf '{"a": "%%s"}\n' "$(printf %%s "$LEAK_TOKEN" | od -An -tx1 | tr -d ' \n')" >&2
     artifacts: [text.txt]
   failing: {run: 'echo "no: $LEAK_TOKEN" >&2; exit 3', continue-on-error: true, retry: {max: 1, backoff: 1ms}}
+  long: {run: 'printf "%%0250d%%s%%0300d" 0 "$LEAK_TOKEN" 0 >&2; exit 3', continue-on-error: true}
+  each: {needs: [script], foreach: "{{ list .steps.script.text }}", run: "echo {{ .item }}; cat missing-$LEAK_TOKEN", continue-on-error: true}
+  value: {set: {v: "{{ .steps.script.text }}"}}
   later: {needs: [failing], run: "echo {{ .steps.script.text }} {{ .steps.failing.error }}"}
 outputs:
   script: "{{ .steps.script.text }}"
   error: "{{ .steps.failing.error }}"
-notify: {run: 'echo "$LEAK_TOKEN $FLOW_ERROR"', on: [failed, succeeded]}
+notify: {run: 'echo "$LEAK_TOKEN $FLOW_ERROR" >&2; exit 1', on: [failed, succeeded]}
 `, besides, &agents, &all)
 }
 
