@@ -145,7 +145,7 @@ func (e *engine) execute() error {
 			e.progress.fact(f)
 			e.executor.NotifyFact(e.machine, f)
 		},
-		Stop: e.stops,
+		Stop: e.stops, Now: e.now,
 		Panic: func(path string, stack []byte) {
 			fmt.Fprintf(e.stderr, "flow: a defect of flow made step %s fail:\n%s\n", path, stack)
 		},

@@ -14,11 +14,12 @@ import (
 
 func main() {
 	proc.GuardianMain() // returns unless this process was started as a run's guardian
-	os.Exit(realMain())
+	os.Exit(realMain(time.Now))
 }
 
-// realMain runs the command line of the process and returns its exit status.
-func realMain() int {
+// realMain runs the command line of the process, whose clock is now, and returns its exit
+// status.
+func realMain(now func() time.Time) int {
 	if len(os.Args) > 2 && os.Args[1] == agentCommand {
 		return simulate.Main(os.Args[2], os.Args[3:], os.Stdin, os.Stdout, os.Stderr, os.Getenv)
 	}
@@ -26,7 +27,7 @@ func realMain() int {
 	stdout, stderr := console.Standard(os.Stdout, os.Stderr)
 	a := &app{
 		stdin: os.Stdin, stdout: stdout, stderr: stderr,
-		getenv: os.Getenv, environ: os.Environ, now: time.Now,
+		getenv: os.Getenv, environ: os.Environ, now: now,
 	}
 	return a.main(os.Args[1:])
 }

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	proc.GuardianMain()
-	testscript.Main(m, map[string]func(){"flow": func() { traceDisk(); os.Exit(realMain()) }, "fakeagent": fakeAgent})
+	testscript.Main(m, map[string]func(){"flow": func() { traceDisk(); os.Exit(realMain(testClock())) }, "fakeagent": fakeAgent})
 }
 
 // TestScript runs testdata/script/*.txtar: what a user types, and what is seen.

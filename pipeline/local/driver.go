@@ -58,6 +58,9 @@ func newDriver(ctx context.Context, m *dag.Machine, x Executor, j Journal, o Opt
 		timer: time.NewTimer(time.Hour),
 	}
 	d.timer.Stop()
+	if o.Now == nil {
+		d.o.Now = time.Now
+	}
 	d.group, d.ctx = errgroup.WithContext(ctx)
 	return d
 }
@@ -163,9 +166,7 @@ func (d *driver) mark(reason error) bool {
 // launch starts what the machine has to offer, as far as there is room.
 func (d *driver) launch() {
 	if !d.halted && len(d.backlog) == 0 {
-		now := time.Now()
-		d.backlog = d.m.Take(now)
-		d.alarm(d.m.Wake(now))
+		d.backlog = d.take()
 	}
 	for len(d.backlog) > 0 && d.beside < slotless {
 		d.start(d.backlog[0])
@@ -173,6 +174,20 @@ func (d *driver) launch() {
 	}
 	d.prune() // a task may have been in the backlog when fail-fast struck
 	d.dismiss()
+}
+
+// longestSleep is how long the driver sleeps at most while a retry waits: its timer stops
+// while the machine is suspended, and the wall clock does not.
+const longestSleep = 10 * time.Second
+
+// take asks the machine for tasks. A retry may start when either clock says that its time
+// has come: the wall clock, which goes on while the machine is suspended and is what a
+// provider means by the reset of a limit; or the monotonic one, which nobody sets back.
+func (d *driver) take() []dag.Task {
+	now := d.o.Now()
+	tasks := append(d.m.Take(now.Round(0)), d.m.Take(now)...)
+	d.alarm(d.m.Wake(now), now)
+	return tasks
 }
 
 // prune cancels what must not go on.
@@ -202,14 +217,14 @@ func (d *driver) dismiss() {
 }
 
 // alarm sets the timer.
-func (d *driver) alarm(wake time.Time) {
+func (d *driver) alarm(wake, now time.Time) {
 	if wake.Equal(d.wake) {
 		return
 	}
 	d.wake = wake
 	d.timer.Stop()
 	if !wake.IsZero() {
-		d.timer.Reset(time.Until(wake))
+		d.timer.Reset(min(wake.Sub(now), longestSleep))
 	}
 }
 

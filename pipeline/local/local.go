@@ -5,6 +5,7 @@ package local
 import (
 	"context"
 	"errors"
+	"time"
 
 	"flow/pipeline/dag"
 )
@@ -46,6 +47,8 @@ type Options struct {
 	// Stop, when it gives a reason, stops the run as the end of Run's ctx does, but what
 	// runs comes to its own end. It may be nil.
 	Stop <-chan error
+	// Now is the clock; nil is time.Now.
+	Now func() time.Time
 	// Observe is called with each fact after the machine has taken it in. The
 	// driver waits for it, and it may read the machine.
 	Observe func(dag.Fact)
