@@ -194,7 +194,7 @@ func faults() map[string]func(*fake) int {
 	for _, m := range append(misdeeds(), mistalks()...) {
 		all[m.name] = m.do
 	}
-	all["leak"] = leak
+	all["leak"], all["limited"] = leak, limited
 	return all
 }
 
