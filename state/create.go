@@ -62,7 +62,7 @@ func (s *Store) createError(id string, err error) error {
 	if errors.Is(err, ErrExists) {
 		return &Error{Path: s.path(runsDir, id), Msg: id, Hint: "choose another id", Err: ErrExists}
 	}
-	return &Error{Path: s.path(runsDir, id), Msg: "cannot create the run", Hint: hintFor(err), Err: err}
+	return &Error{Path: s.path(runsDir, id), Msg: "cannot create the run", Hint: hintThen(err, "begin it again"), Err: err}
 }
 
 // build makes the run's directory aside and moves it to its place. It returns the

@@ -84,14 +84,17 @@ func wrap(path, msg string, err error) error {
 	return &Error{Path: path, Msg: msg, Hint: hintFor(err), Err: err}
 }
 
-func hintFor(err error) string {
+func hintFor(err error) string { return hintThen(err, "resume the run") }
+
+// hintThen says what to do about err, and what is possible then.
+func hintThen(err error, next string) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		return "free some space, then resume the run"
+		return "free some space, then " + next
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):
 		return "make the directory writable, or choose another with FLOW_STATE_DIR"
 	default:
-		return "check the disk, then resume the run"
+		return "check the disk, then " + next
 	}
 }
 
