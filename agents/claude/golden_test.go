@@ -11,4 +11,4 @@ import (
 // vector and the end of each process.
 func TestGolden(t *testing.T) { golden.Run(t, claude.Adapter{}, "testdata") }
 
-func FuzzDialog(f *testing.F) { golden.Fuzz(f, claude.Adapter{}, "testdata") }
+func FuzzDialog(f *testing.F) { golden.Fuzz(f, claude.Adapter{}, "testdata", "result") }

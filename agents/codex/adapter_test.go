@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 
 func TestRecordings(t *testing.T) { golden.Run(t, Adapter{}, "testdata") }
 
-func FuzzDialog(f *testing.F) { golden.Fuzz(f, Adapter{}, "testdata") }
+func FuzzDialog(f *testing.F) { golden.Fuzz(f, Adapter{}, "testdata", "turn.completed") }
 
 // What Info promises is what Command accepts: an approval mode is offered exactly if
 // some sandbox honours it, and the other way round.

@@ -9,7 +9,7 @@ import (
 
 func TestGolden(t *testing.T) { golden.Run(t, Adapter{}, "testdata") }
 
-func FuzzDialog(f *testing.F) { golden.Fuzz(f, Adapter{}, "testdata") }
+func FuzzDialog(f *testing.F) { golden.Fuzz(f, Adapter{}, "testdata", "result") }
 
 // BenchmarkLine measures the message that streams are made of.
 func BenchmarkLine(b *testing.B) {

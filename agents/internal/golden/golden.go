@@ -74,6 +74,13 @@ func Run(t *testing.T, a agents.Adapter, dir string) {
 // checked what must hold for every stream.
 func Translate(t testing.TB, a agents.Adapter, stdout []byte, m Meta) []byte {
 	t.Helper()
+	text, _ := translate(t, a, stdout, m)
+	return text
+}
+
+// translate is Translate, with how the process came out.
+func translate(t testing.TB, a agents.Adapter, stdout []byte, m Meta) ([]byte, agents.Outcome) {
+	t.Helper()
 	var events []agents.Event
 	clock := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tr := agents.NewTranslator(a.Dialog(agents.Request{}), agents.Envelope{Agent: a.Info().Name},
@@ -87,7 +94,7 @@ func Translate(t testing.TB, a agents.Adapter, stdout []byte, m Meta) []byte {
 	for _, e := range events {
 		b = append(e.AppendJSON(b), '\n')
 	}
-	return b
+	return b, out
 }
 
 func feed(line func([]byte, agents.Native), data []byte) {
@@ -137,8 +144,9 @@ func Check(t testing.TB, events []agents.Event, out agents.Outcome) {
 	}
 }
 
-// Fuzz feeds arbitrary bytes to the adapter's dialog, seeded with the recordings.
-func Fuzz(f *testing.F, a agents.Adapter, dir string) {
+// Fuzz feeds arbitrary bytes to the adapter's dialog, seeded with the recordings. Without a
+// line of the type terminal, which ends a turn, nothing is a success.
+func Fuzz(f *testing.F, a agents.Adapter, dir, terminal string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil {
 		f.Fatal(err)
@@ -149,8 +157,22 @@ func Fuzz(f *testing.F, a agents.Adapter, dir string) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, stdout []byte, exit int) {
-		Translate(t, a, stdout, Meta{Exit: &exit})
+		_, out := translate(t, a, stdout, Meta{Exit: &exit})
+		if out.Problem == nil && !hasLine(stdout, terminal) {
+			t.Errorf("a success without a line of type %s", terminal)
+		}
 	})
+}
+
+// hasLine says whether a line of stdout is an object of that type.
+func hasLine(stdout []byte, typ string) bool {
+	for line := range bytes.Lines(stdout) {
+		var v map[string]any // a struct would take "TYPE" for "type"
+		if json.Unmarshal(bytes.TrimPrefix(line, []byte("\ufeff")), &v) == nil && v["type"] == typ {
+			return true
+		}
+	}
+	return false
 }
 
 func meta(t testing.TB, file string) Meta {
