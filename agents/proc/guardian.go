@@ -65,6 +65,7 @@ type attempt struct {
 	pid       int
 	report    int // where its shim says why it failed; -1: it has none
 	started   time.Time
+	asked     bool // it was signalled or killed, and does not end by itself any more
 	doomed    bool // the whole tree is to be killed
 	ended     bool // reaped; end is set
 	end       exit
@@ -222,6 +223,7 @@ func (a *attempt) signal(o order) {
 		target = -target
 	}
 	if !a.ended {
+		a.asked = true
 		kill(target, o.Signal)
 	}
 }
@@ -229,7 +231,7 @@ func (a *attempt) signal(o order) {
 // doom has the tree of a running process killed by the next settle.
 func (g *guardian) doom(a *attempt) {
 	if !a.doomed && !a.ended {
-		a.doomed = true
+		a.doomed, a.asked = true, true
 		g.closing = append(g.closing, a)
 	}
 }

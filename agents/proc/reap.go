@@ -66,7 +66,7 @@ func (g *guardian) reaped(pid int, status syscall.WaitStatus, usage *syscall.Rus
 	}
 	g.exits = append(g.exits, Record{
 		Label: a.label, PID: pid, Code: a.end.Code, Signal: signalName(a.end.Signal),
-		EndedByGuardian: g.bereaved, Time: time.Now(),
+		EndedByGuardian: g.bereaved || a.asked, Time: time.Now(),
 	})
 }
 

@@ -21,7 +21,8 @@ type Record struct {
 	// Code is the exit code, or -1 if Signal ended the process.
 	Code   int    `json:"code"`
 	Signal string `json:"signal,omitempty"`
-	// EndedByGuardian says that the process was still running when flow died.
+	// EndedByGuardian says that the process did not end by itself: it was still running
+	// when flow died, or flow had asked for its end before.
 	EndedByGuardian bool      `json:"endedByGuardian"`
 	Time            time.Time `json:"time"`
 }
