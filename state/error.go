@@ -16,6 +16,7 @@ var (
 	ErrExists    = errors.New("run exists already")
 	ErrNewer     = errors.New("written by a newer flow")
 	ErrClosed    = errors.New("run is closed")
+	ErrGone      = errors.New("the file was deleted while the run was under way")
 	ErrUnlisted  = errors.New("the list of runs does not say it yet")
 )
 
@@ -89,6 +90,8 @@ func hintFor(err error) string { return hintThen(err, "resume the run") }
 // hintThen says what to do about err, and what is possible then.
 func hintThen(err error, next string) string {
 	switch {
+	case errors.Is(err, ErrGone):
+		return "begin a new run"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "free some space, then " + next
 	case errors.Is(err, syscall.EROFS), errors.Is(err, fs.ErrPermission):

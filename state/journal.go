@@ -6,6 +6,7 @@ import (
 	"errors"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"flow/state/disk"
@@ -43,7 +44,7 @@ type eventLog struct {
 // be durable. The caller must call close.
 func newJournal(log, events appendFile, seq int64) *journal {
 	j := &journal{
-		fdatasync: (*disk.File).Datasync,
+		fdatasync: datasync,
 		waiters:   make(chan chan error),
 		served:    make(chan struct{}),
 		log:       log,
@@ -148,6 +149,21 @@ func (j *journal) written() (int64, error) {
 		return 0, j.log.err
 	}
 	return j.log.size, nil
+}
+
+// datasync makes what is in f durable. A file that has lost its name keeps nothing.
+func datasync(f *disk.File) error {
+	if err := f.Datasync(); err != nil {
+		return err
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if st, ok := fi.Sys().(*syscall.Stat_t); ok && st.Nlink == 0 {
+		return ErrGone
+	}
+	return nil
 }
 
 func (j *journal) fail(err error) error {

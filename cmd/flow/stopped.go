@@ -3,15 +3,18 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"syscall"
 
 	"flow/state"
+	"flow/state/disk"
 )
 
 // A stoppedError is an error of flow itself that ended a run. The run can be resumed.
 type stoppedError struct {
-	run string
-	err error
+	run  string
+	gone bool // what was recorded was deleted under way
+	err  error
 }
 
 func (e *stoppedError) Error() string {
@@ -25,6 +28,9 @@ func (e *stoppedError) Unwrap() error { return e.err }
 
 // hint says how the run goes on.
 func (e *stoppedError) hint() string {
+	if e.gone {
+		return "what was recorded of the run was deleted: begin a new one"
+	}
 	return "nothing that was recorded is lost; " + remedy(e.err) + ", then: flow resume " + e.run
 }
 
@@ -34,7 +40,11 @@ func isStopped(err error) bool {
 }
 
 // broken is an error of flow itself, which leaves a run that can be resumed.
-func (e *engine) broken(err error) error { return &stoppedError{run: e.run.Header().ID, err: err} }
+func (e *engine) broken(err error) error {
+	_, there := disk.Lstat(e.run.Dir())
+	gone := errors.Is(err, state.ErrGone) || errors.Is(there, fs.ErrNotExist)
+	return &stoppedError{run: e.run.Header().ID, gone: gone, err: err}
+}
 
 // closed is the error of a run that was closed. When flow itself failed, the run cannot be
 // closed well either, and that says nothing more.
