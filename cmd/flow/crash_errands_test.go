@@ -124,7 +124,6 @@ func (e errand) run(t *testing.T, y *survived, deadly []point, b blow) *story {
 	s.deadly = deadly
 	for range len(deadly) + 2 {
 		ended := s.act(t, b, e.next(t, s.crashRun)...)
-		s.settle(t)
 		if b = (blow{}); ended.Success() {
 			break
 		}

@@ -95,7 +95,6 @@ func (s *story) tell(t *testing.T, blows []blow) {
 			b, blows = blows[0], blows[1:]
 		}
 		s.act(t, b, args...)
-		s.settle(t)
 		s.invariants(t)
 		if t.Failed() {
 			return
@@ -126,7 +125,8 @@ func (s *story) next(t *testing.T) []string {
 	return []string{"resume", s.id, "--ask-timeout", "1m"}
 }
 
-// act runs one command, strikes the blow, and returns how the command ended.
+// act runs one command, strikes the blow, and returns how the command ended, when nothing is
+// left of it.
 func (s *story) act(t *testing.T, b blow, args ...string) *os.ProcessState {
 	t.Helper()
 	fmt.Fprintf(s.output, "\n$ flow %s # %v\n", strings.Join(args, " "), b)
@@ -153,7 +153,8 @@ func (s *story) act(t *testing.T, b blow, args ...string) *os.ProcessState {
 	late.Stop()
 	close(ended)
 	beside.Wait()
-	s.reach(t)
+	s.settle(t)
+	s.reach(t) // the guardian, too, has reached all that it will
 	return cmd.ProcessState
 }
 
