@@ -189,11 +189,14 @@ func (m *merge) finished(ctx context.Context, head string, tips []string) (bool,
 		return m.repo.ancestor(ctx, m.last(), head)
 	case m.Done:
 		return false, nil
-	case m.Target != nil && m.last() == head:
-		return true, m.finish(ctx) // only the tidying up is left
-	default:
+	case m.Target == nil:
 		return false, nil
 	}
+	moved, err := m.repo.ancestor(ctx, m.last(), head) // and then perhaps by others
+	if err != nil || !moved {
+		return false, err
+	}
+	return true, m.finish(ctx) // only the tidying up is left
 }
 
 // finish notes that the merge is complete and removes the worktree.

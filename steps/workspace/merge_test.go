@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -298,6 +299,54 @@ func TestMergeKeepsWhatWasResolved(t *testing.T) {
 	if got := l.sh(l.repo, "cat a.txt"); got != "both\n" {
 		t.Error(got)
 	}
+}
+
+// A merge that was interrupted at its end is known for one that is complete, or completed,
+// also when another one has gone on from there meanwhile.
+func TestMergeAfterAnotherOne(t *testing.T) {
+	t.Parallel()
+	for _, when := range []moment{before, after} {
+		l := newLab(t)
+		q := l.mergeRequest(l.work("fix.0", "sed -i 's/one/1/' a.txt"), l.work("fix.1", "sed -i 's/one/eins/' a.txt"))
+		q.Resolve = func(_ context.Context, dir string, _ Conflict) error {
+			l.writeIn(dir, "a.txt", "both\n")
+			return nil
+		}
+		other := q
+		other.Path, other.Sources = "other", []*Workspace{l.work("fix.2", "echo x > n")}
+		if _, err := l.with(&dyingAtHead{when: when}).Merge(t.Context(), q); !errors.Is(err, errDied) {
+			t.Fatalf("the error is %v", err)
+		}
+		_, err := l.git.Merge(t.Context(), other)
+		l.check(err)
+		got, err := l.git.Merge(t.Context(), q)
+		l.check(err)
+		want := &Merged{Commit: got.Commit, Merged: []string{"flow/r1/fix-0", "flow/r1/fix-1"}, Conflicts: []string{"a.txt"}, Resolved: true}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("moment %d: %s", when, diff)
+		}
+		if got := l.sh(l.repo, "cat a.txt n; git status --porcelain"); got != "both\nx\n" {
+			t.Errorf("moment %d: the workspace has %q", when, got)
+		}
+		l.leftNothing()
+	}
+}
+
+// dyingAtHead fails when HEAD of the workspace is about to move, or has, and ever after.
+type dyingAtHead struct {
+	when moment
+	dead bool
+}
+
+func (d *dyingAtHead) Run(ctx context.Context, c Cmd) (out Out, err error) {
+	at := slices.Contains(c.Args, "flow: merge")
+	if !d.dead && (!at || d.when == after) {
+		out, err = execRunner{}.Run(ctx, c)
+	}
+	if d.dead = d.dead || at; d.dead {
+		return Out{}, errors.Join(err, errDied)
+	}
+	return out, err
 }
 
 // A merge that is stopped when a conflict has just been resolved does not have it resolved
