@@ -62,7 +62,11 @@ func (v *View) LastEvent() ([]byte, error) {
 }
 
 func (v *View) openEvents() (*disk.File, error) {
-	return openFile(filepath.Join(v.dir, eventsFile), os.O_RDONLY)
+	f, err := openFile(filepath.Join(v.dir, eventsFile), os.O_RDONLY)
+	if err != nil {
+		return nil, missing(v.dir, err)
+	}
+	return f, nil
 }
 
 // searchEnd is the size of a piece of a file in which no line is looked for any more.

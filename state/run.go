@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -80,14 +81,23 @@ func openLogs(v *View) (log, events appendFile, err error) {
 	if log.f, err = openFile(filepath.Join(v.dir, journalFile), os.O_RDWR|os.O_APPEND); err != nil {
 		return log, events, err
 	}
-	if events.f, err = openFile(filepath.Join(v.dir, eventsFile), os.O_RDWR|os.O_APPEND|os.O_CREATE); err != nil {
-		return log, events, errors.Join(err, log.f.Close())
+	if events.f, err = openFile(filepath.Join(v.dir, eventsFile), os.O_RDWR|os.O_APPEND); err != nil {
+		return log, events, errors.Join(missing(v.dir, err), log.f.Close())
 	}
 	log.size = v.end
 	if err = cutLogs(&log, &events); err != nil {
 		err = errors.Join(err, log.f.Close(), events.f.Close())
 	}
 	return log, events, err
+}
+
+// missing is the error of a run whose event log cannot be opened. Every run begins with one:
+// a new one would hide what is lost.
+func missing(dir string, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return &Error{Path: filepath.Join(dir, eventsFile), Msg: "is missing", Hint: "restore the file, or keep what is whole: flow state repair RUN --to DIR"}
 }
 
 // cutLogs removes torn tails. It also makes the journal durable: its last records
