@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"flow/agents"
 	"flow/pipeline"
@@ -173,6 +174,9 @@ func (a *attempt) took(out agents.Outcome) {
 	}
 	if out.Version != "" {
 		r.Version = out.Version
+		if before := a.x.ledger.upgraded(a.step.Agent, out.Version); before != "" {
+			a.notice(noticeVersion, fmt.Sprintf("%s is version %s now; earlier in this run it was %s", a.step.Agent, out.Version, before))
+		}
 	}
 	a.spent(spendingOf(out.Usage, out.CostUSD))
 	r.Usage = sumUsage(r.Usage, out.Usage)

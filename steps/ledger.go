@@ -17,6 +17,7 @@ type ledger struct {
 	accounts map[string]*account      // by step path
 	largest  map[string]spending      // what the dearest turn used: by "step" and path without numbers, and by "agent" and profile
 	totals   map[string]*agents.Usage // by native session: what it has used so far, where its agent counts so
+	versions map[string]string        // by profile: that its CLI said last
 	ends     int                      // how many steps have succeeded
 	dropped  map[string]spending      // by path: what was used for work that an update took back
 }
@@ -57,7 +58,7 @@ type account struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{accounts: map[string]*account{}, largest: map[string]spending{}, totals: map[string]*agents.Usage{}, dropped: map[string]spending{}}
+	return &ledger{accounts: map[string]*account{}, largest: map[string]spending{}, totals: map[string]*agents.Usage{}, versions: map[string]string{}, dropped: map[string]spending{}}
 }
 
 // note takes in a fact. One without a result says nothing of sessions and costs: the
@@ -177,6 +178,9 @@ func (l *ledger) settle(a *account, path string, attempt int, r Result) {
 	if a.answered = nil; r.Answered {
 		a.answered = &r
 	}
+	if r.Version != "" {
+		l.versions[r.Agent] = r.Version
+	}
 	a.cause = agents.Cause(r.Cause)
 	a.next = r.Next
 	if a.next != nil && a.next.Agent != "" {
@@ -186,6 +190,18 @@ func (l *ledger) settle(a *account, path string, attempt int, r Result) {
 	}
 	l.measure(path, r)
 	a.usage, a.costUSD, a.durationMS = r.Usage, r.CostUSD, r.DurationMS
+}
+
+// upgraded notes the version of a profile's CLI, and returns the one before if that was
+// another.
+func (l *ledger) upgraded(profile, version string) (before string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if before = l.versions[profile]; before == version {
+		before = ""
+	}
+	l.versions[profile] = version
+	return before
 }
 
 // sessionSeen notes the native session that an attempt has named.

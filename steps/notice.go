@@ -14,6 +14,7 @@ const (
 	noticePermission = "permission"
 	noticeSandbox    = "sandbox"
 	noticeSecret     = "secret"
+	noticeVersion    = "version"
 	noticeExit       = "exit"
 )
 
