@@ -27,11 +27,15 @@ func forms(value string) []string {
 		}
 		for _, form := range encodings(part) {
 			add(form)
-			add(plain(form))
+			add(shown(form))
 		}
 	}
 	return all
 }
+
+// shown is what of a value the plain view has wherever the value is escaped: a backslash at
+// its end goes with what follows.
+func shown(value string) string { return strings.TrimRight(plain(value), `\`) }
 
 // parts are what of a value is a secret by itself: all of it, its lines, and where it is a
 // JSON document the texts in that, which programs take out of it.

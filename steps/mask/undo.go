@@ -73,13 +73,20 @@ func char(r rune, size int) (b [utf8.UTFMax]byte, n, _ int) {
 	return b, n, size
 }
 
-// undoBackslash reads \n, \", \u0073, \x73, \163 and the like behind any number of backslashes.
+// controlNames are the letters that stand for control characters behind a backslash, in the
+// order of those from \a on; \n and \r are line breaks.
+const controlNames = "abt\nvf"
+
+// undoBackslash reads \n, \", \u0073, \U00000073, \x73, \163 and the like behind any number of backslashes.
 func undoBackslash(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
 	i := 0
 	for i < len(text) && i < reachMax && text[i] == '\\' {
 		i++
 	}
-	if i == len(text) || i == reachMax {
+	if i == reachMax {
+		return b, 0, i - 1
+	}
+	if i == len(text) {
 		if !final {
 			return b, 0, 0
 		}
@@ -89,10 +96,14 @@ func undoBackslash(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
 	switch c := text[i]; {
 	case c == 'n', c == 'r', c == '\n', c == '\r':
 		return b, 0, i + 1
-	case c == 't':
-		return literal('\t', i+1)
+	case strings.IndexByte(controlNames, c) >= 0:
+		return literal('\a'+byte(strings.IndexByte(controlNames, c)), i+1)
+	case c == '%', c == '&', c == '\x1b':
+		return b, 0, i // it may begin an escape of another kind
 	case c == 'u':
 		return undoUnicode(text, i+1, final)
+	case c == 'U':
+		return undoLongUnicode(text, i+1, final)
 	case c == 'x':
 		return number(text, i, i+1, 2, 16, final)
 	case c >= '0' && c <= '3' && (len(rest) < 2 || isOctal(rest[0]) && isOctal(rest[1])):
@@ -139,6 +150,17 @@ func undoUnicode(text []byte, i int, final bool) (b [utf8.UTFMax]byte, n, size i
 	return char(utf8.RuneError, i+4)
 }
 
+// undoLongUnicode reads the digits at i of a \U, as Go, Python and shells write them.
+func undoLongUnicode(text []byte, i int, final bool) (b [utf8.UTFMax]byte, n, size int) {
+	if len(text) < i+8 && !final {
+		return b, 0, 0
+	}
+	if v, ok := value(text[i:min(len(text), i+8)], 8, 16); ok && v <= utf8.MaxRune {
+		return char(rune(v), i+8)
+	}
+	return literal('U', i)
+}
+
 // undoPercent reads %73, %2573 and so on.
 func undoPercent(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
 	i := 1
@@ -153,7 +175,7 @@ func undoPercent(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
 	if v, ok := value(text[i:min(len(text), i+2)], 2, 16); ok {
 		return literal(byte(v), i+2)
 	}
-	return literal('%', 1)
+	return literal('%', i) // %25 and what is no number
 }
 
 func isHex(c byte) bool { _, ok := value([]byte{c}, 1, 16); return ok }
