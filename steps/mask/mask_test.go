@@ -347,6 +347,7 @@ func FuzzMask(f *testing.F) {
 	f.Add(pem, "%", "\\", uint64(3))
 	for _, secret := range []string{ // found by fuzzing
 		`it's "quoted"`, `pässwörd-\`, "00\b듰x", "ßö7%Bx", "00\U000679e7", strings.Repeat(`\`, 70) + "000000", `Te\&&&&`,
+		strings.Repeat(`\`, 6) + "\t\t" + strings.Repeat(`\`, 50) + "000000",
 	} {
 		f.Add(secret, "a", "b", uint64(4))
 	}

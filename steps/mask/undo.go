@@ -21,15 +21,21 @@ func hasEscapes(text []byte) bool {
 	return false
 }
 
-// reachMax is how long an escape may be; what seems to be a longer one is text.
-const reachMax = 64
+// The bounds of an escape, in bytes: of all of it (what seems to be a longer one is text), and
+// of the backslashes before it. Two halves of a character with as many are still within reach.
+const (
+	reachMax = 80
+	runMax   = 32
+)
 
 // undo reads what text begins with, plain: an escape of JSON, a shell or a language, of a URL
 // or of XML, escaped again as often as may be. The plain bytes are the first n of b, and text
 // has them in its first size bytes. A size of 0 means that more of the text must be known;
 // with final there is no more.
 func undo(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
-	final = final || len(text) >= reachMax
+	if len(text) >= reachMax { // what is read must not depend on how much more is known
+		text, final = text[:reachMax], true
+	}
 	switch text[0] {
 	case '\n', '\r':
 		return b, 0, 1
@@ -80,10 +86,10 @@ const controlNames = "abt\nvf"
 // undoBackslash reads \n, \", \u0073, \U00000073, \x73, \163 and the like behind any number of backslashes.
 func undoBackslash(text []byte, final bool) (b [utf8.UTFMax]byte, n, size int) {
 	i := 0
-	for i < len(text) && i < reachMax && text[i] == '\\' {
+	for i < len(text) && i < runMax && text[i] == '\\' {
 		i++
 	}
-	if i == reachMax {
+	if i == runMax {
 		return b, 0, i - 1
 	}
 	if i == len(text) {
