@@ -166,10 +166,10 @@ func Fuzz(f *testing.F, a agents.Adapter, dir, terminal string) {
 }
 
 // hasLine says whether a line of stdout is an object of that type. It reads as leniently as
-// the adapters, which take numbers and control characters that encoding/json refuses.
+// the adapters, which take numbers, control characters and white space that encoding/json refuses.
 func hasLine(stdout []byte, typ string) bool {
 	for line := range bytes.Lines(stdout) {
-		if v, err := fastjson.ParseBytes(line); err == nil && string(v.GetStringBytes("type")) == typ {
+		if v, err := fastjson.ParseBytes(bytes.TrimSpace(line)); err == nil && string(v.GetStringBytes("type")) == typ {
 			return true
 		}
 	}
