@@ -24,6 +24,9 @@ func (a *attempt) open(ctx context.Context) (dag.Fact, error) {
 	if err != nil {
 		return a.refusedOr(err)
 	}
+	if problem, err := a.wholeWorkspace(ctx); err != nil || problem != nil {
+		return a.notPlaced(problem), err
+	}
 	if a.task.Owns {
 		problem, err := a.isolate(ctx)
 		if err != nil || problem != nil {

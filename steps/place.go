@@ -25,6 +25,9 @@ type location struct {
 
 // place finds out where the step works, and makes its own workspace if it is to have one.
 func (a *attempt) place(ctx context.Context) (*agents.Problem, error) {
+	if problem, err := a.wholeWorkspace(ctx); err != nil || problem != nil {
+		return problem, err
+	}
 	if a.task.Owns {
 		if problem, err := a.isolate(ctx); err != nil || problem != nil {
 			return problem, err

@@ -9,6 +9,7 @@ import (
 	"flow/agents/proc"
 	"flow/pipeline/dag"
 	"flow/state"
+	"flow/steps/workspace"
 )
 
 // Restore brings the machine and the executor to where the records and events of
@@ -42,6 +43,9 @@ func (x *Executor) Restore(m *dag.Machine, records []state.Record, events func(f
 	for _, e := range exits {
 		x.exits[e.Label] = e
 		x.clearTemporary(e.Label)
+	}
+	if x.half.left, err = workspace.HalfMerges(x.Store.Dir()); err != nil {
+		return err
 	}
 	return errors.Join(x.restoreEvents(events), x.sealLeft())
 }

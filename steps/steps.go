@@ -94,7 +94,8 @@ type Executor struct {
 	seals     *seals
 	git       *workspace.Git
 	merging   chan struct{} // holds a value while a merge is under way
-	updated   int           // the highest attempt before the last update; 0: there was none
+	half      *halfMerges
+	updated   int // the highest attempt before the last update; 0: there was none
 
 	// What an earlier process of the run left, for Restore's sake.
 	exits  map[string]proc.Record // by label: how processes ended when flow died
@@ -115,6 +116,7 @@ func New(c Config) (*Executor, error) {
 		frames:    recent[*frame]{limit: frameKeep}, items: recent[[]json.RawMessage]{limit: listKeep},
 		recorder: &recorder{append: c.Store.AppendEvents, observe: c.Observe, spans: map[string]eventSpan{}, deltas: newDeltas(c.Mask)},
 		answers:  newAnswers(c.Store, c.Logger), seals: &seals{done: map[string]bool{}}, git: newGit(c), merging: make(chan struct{}, 1),
+		half: &halfMerges{turn: make(chan struct{}, 1)},
 	}
 	x.answers.seal = x.maskFile
 	var errs []error
