@@ -18,6 +18,7 @@ import (
 	"flow/agents/program"
 	"flow/cmd/flow/internal/console"
 	"flow/state"
+	"flow/state/failpoint"
 )
 
 // app is what every command shares: the process's edges and the global flags.
@@ -46,14 +47,21 @@ func adapters() map[string]agents.Adapter {
 
 // main runs one command line and returns the exit status.
 func (a *app) main(args []string) int {
-	root := a.root()
-	root.SetArgs(args)
-	status := a.report(root.Execute())
+	status := a.report(a.dispatch(args))
 	if err := console.Flush(a.stdout); err != nil && status == 0 {
 		status = a.report(err)
 	}
 	_ = console.Flush(a.stderr)
 	return status
+}
+
+func (a *app) dispatch(args []string) error {
+	if err := failpoint.Check(a.getenv(failpoint.Variable)); err != nil {
+		return usageError{err}
+	}
+	root := a.root()
+	root.SetArgs(args)
+	return root.Execute()
 }
 
 // out is standard output for text, or with the format json for JSON.

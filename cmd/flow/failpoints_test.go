@@ -43,11 +43,11 @@ func failpoints(t testing.TB) map[string][]string {
 }
 
 // TestFailpoints is that the names of failpoints are written as they should be, that each is
-// one place, and that docs/reliability.md lists them.
+// one place, that flow knows them all, and that docs/reliability.md lists them.
 func TestFailpoints(t *testing.T) {
 	name, seen := regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`), map[string]string{}
 	points := failpoints(t)
-	var list strings.Builder
+	var list, lines strings.Builder
 	for _, pkg := range slices.Sorted(maps.Keys(points)) {
 		slices.Sort(points[pkg])
 		for _, point := range points[pkg] {
@@ -60,26 +60,34 @@ func TestFailpoints(t *testing.T) {
 			seen[point] = pkg
 		}
 		fmt.Fprintf(&list, "- %s: %s\n", pkg, strings.Join(points[pkg], ", "))
+		fmt.Fprintf(&lines, "\t\t%s\n", strings.Join(points[pkg], " "))
 	}
-	const head = "These are the points:\n\n"
-	file := filepath.Join(top, "docs", "reliability.md")
-	page, err := os.ReadFile(file)
+	checkBelow(t, filepath.Join(top, "state", "failpoint", "names.go"), "strings.Fields(`\n", lines.String(), "\t`)")
+	checkBelow(t, filepath.Join(top, "docs", "reliability.md"), "These are the points:\n\n", list.String(), "\n")
+}
+
+// checkBelow holds what a file has between head and foot, or its end, against want, or
+// writes that.
+func checkBelow(t *testing.T, file, head, want, foot string) {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, rest, ok := strings.Cut(string(page), head)
-	got, after, _ := strings.Cut(rest, "\n\n")
-	if got = strings.TrimSuffix(got, "\n") + "\n"; !ok {
+	before, got, ok := strings.Cut(string(text), head)
+	if !ok {
 		t.Fatalf("%s has no line %q", file, head)
 	}
-	if diff := cmp.Diff(list.String(), got); diff != "" {
-		if !*update {
-			t.Fatalf("%s: go test ./cmd/flow -run Failpoints -update\n%s", file, diff)
-		}
-		if after != "" {
-			after = "\n" + after
-		}
-		if err := os.WriteFile(file, []byte(before+head+list.String()+after), 0o644); err != nil {
+	after := ""
+	if end := strings.Index("\n"+got, "\n"+foot); end >= 0 {
+		got, after = got[:end], got[end:]
+	}
+	switch diff := cmp.Diff(want, got); {
+	case diff == "":
+	case !*update:
+		t.Errorf("%s: go test ./cmd/flow -run Failpoints -update\n%s", file, diff)
+	default:
+		if err := os.WriteFile(file, []byte(before+head+want+after), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}

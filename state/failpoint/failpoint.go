@@ -4,11 +4,13 @@
 // The environment says where:
 //
 //	FLOW_FAILPOINT=journal-synced:3          at the third time there the process kills itself
-//	FLOW_FAILPOINT=write:7=ENOSPC            the seventh write fails with this error
-//	FLOW_FAILPOINT=write:7+=ENOSPC,spawn:1   from the seventh on; several, with commas
-//	FLOW_FAILPOINT=fact:2=panic              the goroutine panics there
+//	FLOW_FAILPOINT=disk-write:7=ENOSPC       the seventh write fails with this error
+//	FLOW_FAILPOINT=disk:7+=EIO,run-ready:1   from the seventh on; several, with commas
+//	FLOW_FAILPOINT=fact-made:2=panic         the goroutine panics there
 //	FLOW_FAILPOINT_LOG=FILE                  appends a line for each point that is reached:
 //	                                         the process, the name, how often it was reached
+//
+// A name that no point has is an error: see [Names].
 //
 // Without these variables a point costs the reading of one pointer. The package imports
 // nothing of flow, so that all of it may have points.
@@ -17,6 +19,7 @@ package failpoint
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -142,9 +145,12 @@ func parseRule(part string) (rule, error) {
 		r.action = action
 	}
 	times, r.onward = strings.CutSuffix(times, "+")
+	if name != "" && !slices.Contains(Names(), name) {
+		return rule{}, fmt.Errorf("%s: no point is named %q\nhint: one of %s", Variable, name, strings.Join(Names(), ", "))
+	}
 	n, err := strconv.Atoi(times)
 	if _, isErrno := errnos()[r.action]; err != nil || n < 1 || name == "" || r.action != "kill" && r.action != "panic" && !isErrno {
-		return rule{}, fmt.Errorf("%s: %q is no point; write name:n, name:n=panic or name:n+=ENOSPC", Variable, part)
+		return rule{}, fmt.Errorf("%s: %q is no point\nhint: write name:n, name:n=panic or name:n+=ENOSPC", Variable, part)
 	}
 	r.n = n
 	return r, nil

@@ -16,8 +16,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	for range 3 {
-		Reach("here")
-		if err := Fail("write"); err != nil {
+		Reach("run-ready")
+		if err := Fail("disk-write"); err != nil {
 			_, _ = os.Stdout.WriteString(err.Error() + "\n")
 		}
 	}
@@ -31,16 +31,18 @@ func TestPoints(t *testing.T) {
 		code        int
 	}{
 		{points: "", out: "done\n"},
-		{points: "elsewhere:1,here:4", out: "done\n"},
-		{points: "here:1", signal: syscall.SIGKILL, code: -1},
-		{points: "write:2=ENOSPC", out: "no space left on device\ndone\n"},
-		{points: "write:2+=EIO", out: "input/output error\ninput/output error\ndone\n"},
-		{points: "write:2=EIO,here:3", out: "input/output error\n", signal: syscall.SIGKILL, code: -1},
-		{points: "here:2=panic", code: 2},
-		{points: "here", code: 2},
-		{points: "here:0", code: 2},
-		{points: "here:1=later", code: 2},
+		{points: "run-concluded:1,run-ready:4", out: "done\n"},
+		{points: "run-ready:1", signal: syscall.SIGKILL, code: -1},
+		{points: "disk-write:2=ENOSPC", out: "no space left on device\ndone\n"},
+		{points: "disk-write:2+=EIO", out: "input/output error\ninput/output error\ndone\n"},
+		{points: "disk-write:2=EIO,run-ready:3", out: "input/output error\n", signal: syscall.SIGKILL, code: -1},
+		{points: "run-ready:2=panic", code: 2},
+		{points: "run-ready", code: 2},
+		{points: "run-ready:0", code: 2},
+		{points: "run-ready:1=later", code: 2},
 		{points: ":1", code: 2},
+		{points: "run-redy:1", code: 2},
+		{points: "run-ready:1=panic,disk-wr:1=EIO", code: 2},
 	} {
 		t.Run(tt.points, func(t *testing.T) {
 			t.Parallel()
@@ -82,13 +84,13 @@ func TestLog(t *testing.T) {
 		_, point, _ := strings.Cut(strings.TrimSpace(line), " ")
 		reached = append(reached, point)
 	}
-	if got, want := strings.Join(reached, ", "), "here 1, write 1, here 2, write 2, here 3, write 3"; got != want {
+	if got, want := strings.Join(reached, ", "), "run-ready 1, disk-write 1, run-ready 2, disk-write 2, run-ready 3, disk-write 3"; got != want {
 		t.Errorf("reached %s, want %s", got, want)
 	}
 }
 
 func BenchmarkReach(b *testing.B) {
 	for b.Loop() {
-		Reach("here")
+		Reach("run-ready")
 	}
 }
