@@ -77,9 +77,15 @@ func (t *telling) start() {
 	t.session.Go(func() {
 		defer told()
 		if err := t.tell(); err != nil {
-			t.host.complain(fmt.Errorf("run %s cannot be followed any more: %w", t.run, err))
+			t.complain(fmt.Errorf("run %s cannot be followed any more: %w", t.run, err))
 		}
 	})
+}
+
+// complain reports why the client cannot be told.
+func (t *telling) complain(err error) {
+	m, _ := t.host.known(t.view) // a plan that cannot be read names no secrets
+	t.host.complain(m, err)
 }
 
 // tell sends all that happens behind the cursor, until the run has ended, another such wish
@@ -320,7 +326,7 @@ func (t *telling) watchForeign(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := t.askStanding(ctx); err != nil {
-			t.host.complain(err)
+			t.complain(err)
 		}
 		select {
 		case <-ctx.Done():

@@ -12,6 +12,7 @@ import (
 	"flow/pipeline/local"
 	"flow/state"
 	"flow/steps"
+	"flow/steps/mask"
 )
 
 // A host has runs under way for programs: those of `flow rpc` and `flow serve`. Its methods
@@ -130,15 +131,17 @@ func (h *host) drive(r *hosted) {
 		err = nil
 	}
 	if err = errors.Join(err, r.release()); err != nil {
-		h.complain(err)
+		h.complain(r.engine.masker, err)
 	}
 }
 
-// complain reports an error that no client asked for.
-func (h *host) complain(err error) {
+// complain reports an error that no client asked for, without the secrets of its run.
+func (h *host) complain(m *mask.Masker, err error) {
 	a := *h.app
-	a.stderr = h.log
+	masked := m.Writer(h.log)
+	a.stderr = masked
 	a.report(err)
+	_ = masked.Flush() // who does not read it misses it
 }
 
 // running returns the run of that id if it is under way here, else nil.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -98,7 +99,7 @@ func (a *app) serve(f serveFlags) error {
 		return errors.Join(err, l.Close())
 	}
 	web := &rpc.Web{Server: h.server(), Token: token, Hosts: f.hosts(), Follow: h.streamEvents, MaxStreams: maxStreams}
-	err = serveHTTP(ctx, rpc.Limit(l, maxConnections), web.Handler(), func() { h.end(ctx) })
+	err = serveHTTP(ctx, rpc.Limit(l, maxConnections), web.Handler(), a.stderr, func() { h.end(ctx) })
 	web.Wait()
 	h.end(ctx)
 	return err
@@ -133,13 +134,14 @@ func (f serveFlags) hosts() []string {
 }
 
 // serveHTTP answers requests until ctx ends. Then it calls ending, and answers those that
-// were begun.
-func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, ending func()) error {
+// were begun. What goes wrong with a connection is written to errs.
+func serveHTTP(ctx context.Context, l net.Listener, handler http.Handler, errs io.Writer, ending func()) error {
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		BaseContext: func(net.Listener) context.Context { return requests },
+		ErrorLog:    log.New(errs, "flow: ", 0),
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
