@@ -44,7 +44,7 @@ type scope struct {
 // execute does what the task is about, unless its condition is false.
 func (a *attempt) execute(ctx context.Context) (dag.Fact, error) {
 	if err := a.prepare(); err != nil {
-		return dag.Fact{}, err
+		return a.unprepared(err)
 	}
 	var envErr error // a condition may have been written to avoid it
 	a.env, a.data["env"], envErr = a.x.environment(a.frame, a.step, a.data)
@@ -85,6 +85,15 @@ func (a *attempt) prepare() (err error) {
 	}
 	a.data[pipeline.TranscriptKey] = a.transcript
 	return nil
+}
+
+// unprepared is the fact of a task that cannot be what the pipeline makes of it: the `env`
+// around a call, say, has a template that fails. Any other error is flow's own.
+func (a *attempt) unprepared(err error) (dag.Fact, error) {
+	if mistake, ok := errors.AsType[pipeline.Error](err); ok {
+		return a.refused(configProblem(mistake)), nil
+	}
+	return dag.Fact{}, err
 }
 
 // conditional reports whether this node is the one of its step's that asks `if`: the

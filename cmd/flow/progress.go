@@ -251,7 +251,7 @@ func (p *progress) end(r *report) {
 	case r.hint != "":
 		lines = append(lines, "hint: "+r.hint)
 	case r.Status != string(dag.OK) && !p.plays:
-		lines = append(lines, "hint: flow resume "+r.Run)
+		lines = append(lines, "hint: "+r.goOn())
 	case p.quiet:
 		return // quiet means no progress; a failure is never without a reason
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"gopkg.in/yaml.v3"
@@ -188,6 +189,24 @@ func (r *report) why() string {
 		}
 	}
 	return ""
+}
+
+// placed is how the message of a mistake begins that a pipeline's templates make: with its
+// file, line and column.
+var placed = regexp.MustCompile(`^[^\n]+?:\d+:\d+: `)
+
+// goOn says how a run that has not succeeded goes on. What is wrong with the pipeline itself
+// would come out the same again.
+func (r *report) goOn() string {
+	mistaken := placed.MatchString(r.Error)
+	for _, s := range r.Steps {
+		own := s.failed() && !s.tolerated && deref(s.Cause) == string(agents.CauseConfig)
+		mistaken = mistaken || own && placed.MatchString(deref(s.Error))
+	}
+	if mistaken {
+		return "mend the pipeline, then: flow resume " + r.Run + " --update"
+	}
+	return "flow resume " + r.Run
 }
 
 // failed reports whether the step itself failed, and not only a step within it.
