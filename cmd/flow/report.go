@@ -193,7 +193,7 @@ func (r *report) why() string {
 
 // placed is how the message of a mistake begins that a pipeline's templates make: with its
 // file, line and column.
-var placed = regexp.MustCompile(`^[^\n]+?:\d+:\d+: `)
+var placed = regexp.MustCompile(`^.+?:\d+:\d+: `)
 
 // goOn says how a run that has not succeeded goes on. What is wrong with the pipeline itself
 // would come out the same again.
