@@ -29,8 +29,36 @@ func (e *engine) mask(secrets map[string]string) *mask.Masker {
 // maskWith has secrets taken out of what flow prints from here on. What comes from a run has
 // none any more; this is for the rest: paths, arguments, errors.
 func (a *app) maskWith(m *mask.Masker) {
-	console.Through(a.stdout, func(to io.Writer) console.Filter { return m.Writer(to) })
-	console.Through(a.stderr, func(to io.Writer) console.Filter { return prompting{m.Writer(to)} })
+	documents := func(to io.Writer) console.Filter { return m.Documents(to, vocabulary) }
+	console.Through(a.stdout, func(to io.Writer) console.Filter { return m.Writer(to) }, documents)
+	console.Through(a.stderr, func(to io.Writer) console.Filter { return prompting{m.Writer(to)} }, documents)
+}
+
+// The keys of the documents that flow prints whose texts are words of flow's own, or what it
+// knows steps, runs and sessions by; and those behind which keys and texts are a user's or an
+// agent's.
+//
+//nolint:gochecknoglobals // tables
+var (
+	ownWords = []string{
+		"agent", "agentType", "argsSha256", "at", "by", "cause", "changeType", "decision", "field", "file", "id", "name", "path", "risk", "role",
+		"run", "session", "sessionId", "status", "step", "stream", "timestamp", "tool", "toolName", "ts", "type", "use",
+	}
+	foreignKeys = []string{"arguments", "output", "outputs", "raw", "result"}
+)
+
+// vocabulary reports whether a key or a text of a document that flow prints is not masked, for
+// it says what it does whatever value a secret has.
+func vocabulary(keys []string, key bool) bool {
+	for _, k := range keys[:len(keys)-1] {
+		switch {
+		case k == "form": // a schema of the pipeline's, by which an answer is judged
+			return true
+		case slices.Contains(foreignKeys, k):
+			return false
+		}
+	}
+	return key || slices.Contains(ownWords, keys[len(keys)-1])
 }
 
 // prompting holds nothing back: a question stands at the end of a line that has not ended.
@@ -58,11 +86,13 @@ func (a *app) known(r files) (*mask.Masker, error) {
 }
 
 // maskKnown masks in what is printed of a run the secrets that the environment has: what is
-// stored has none, unless that was before they were declared.
-func (a *app) maskKnown(r files) {
-	if m, err := a.known(r); err == nil && !m.Empty() { // whoever reads the plan says what is wrong with it
+// stored has none, unless that was before they were declared. It returns their masker.
+func (a *app) maskKnown(r files) *mask.Masker {
+	m, err := a.known(r)
+	if err == nil && !m.Empty() { // whoever reads the plan says what is wrong with it
 		a.maskWith(m)
 	}
+	return m
 }
 
 // withoutSecrets refuses inputs with secrets in them: inputs are stored, and a resume needs

@@ -25,7 +25,7 @@ func (a *app) stepOutput(name, step string) error {
 	if err != nil {
 		return err
 	}
-	a.maskKnown(v)
+	masker := a.maskKnown(v)
 	if err := knownStep(v, step); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (a *app) stepOutput(name, step string) error {
 		case err != nil:
 			return err
 		case len(r.Output) > 0:
-			_, err = fmt.Fprintln(a.out("json"), string(r.Output))
+			_, err = fmt.Fprintln(a.out("json"), string(masker.JSON(r.Output)))
 		case r.Text != nil:
 			err = a.printText(strings.TrimRight(*r.Text, "\n"))
 		case s.Form != dag.Single:

@@ -135,10 +135,14 @@ func (d decoded) origin(s Span, start int64) Span {
 	return s
 }
 
-// Record is JSON for a record of flow's own, of which a part is what flow finds it by: own
-// says of a key (key is true) and of a text whether it stays. keys are those that lead to it,
-// its own the last; in a list that is empty.
-func (m *Masker) Record(value json.RawMessage, own func(keys []string, key bool) bool) json.RawMessage {
+// An Own says of a text of a JSON document of flow's own, and of a key (then key is true), that
+// it stays, whatever value a secret has. keys are those that lead to it, its own the last; in a
+// list that is empty.
+type Own func(keys []string, key bool) bool
+
+// Record is JSON for a document of flow's own, of which a part is what flow finds it by, or
+// what programs know it by.
+func (m *Masker) Record(value json.RawMessage, own Own) json.RawMessage {
 	a := m.automaton()
 	if a == nil || len(value) < partMin {
 		return value
@@ -146,19 +150,23 @@ func (m *Masker) Record(value json.RawMessage, own func(keys []string, key bool)
 	if !json.Valid(value) {
 		return Replace(value, a.find(value))
 	}
-	var path pathOf
-	var spans []Span
-	tokens(value, func(t token) {
+	return Replace(value, a.findForeign(value, &pathOf{}, own))
+}
+
+// findForeign finds what is not flow's own in a document, or in a part of one that cuts no
+// text; path leads to where it begins, and then to where it ends.
+func (a *automaton) findForeign(part []byte, path *pathOf, own Own) (spans []Span) {
+	tokens(part, func(t token) {
 		if t.key {
-			path.key(string(value[t.start:t.end]))
+			path.key(string(part[t.start:t.end]))
 		}
 		if own(append(slices.Clip(path.around), path.last), t.key) {
 			return
 		}
-		text := decode(value[t.start:t.end])
+		text := decode(part[t.start:t.end])
 		for _, s := range a.find(text.plain) {
 			spans = append(spans, text.origin(s, int64(t.start)))
 		}
-	}, func(start, end int) { path.gap(value[start:end]) })
-	return Replace(value, spans)
+	}, func(start, end int) { path.gap(part[start:end]) })
+	return spans
 }

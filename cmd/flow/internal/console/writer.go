@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 )
@@ -48,8 +49,10 @@ type stream struct {
 	file  *os.File // that to leads to; may be nil
 	queue *Queue   // before file; may be nil
 
-	mu  sync.Mutex
-	err error // the first
+	mu      sync.Mutex
+	json    io.Writer // in place of to, for writers of JSON; nil: there are no filters
+	filters []Filter  // in to and in json
+	err     error     // the first
 }
 
 // Standard returns writers of text for the standard streams. Nobody waits for the reader of
@@ -98,7 +101,7 @@ func File(w any) *os.File {
 // Write writes p. Its errors are [Error]s.
 func (w *Writer) Write(p []byte) (int, error) {
 	if w.kind == Exact {
-		return w.to.Write(p)
+		return w.to.write(w.kind, p)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,7 +111,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	}
 	out, rest := w.clean.clean(make([]byte, 0, len(in)), in, false)
 	w.held = append([]byte(nil), rest...)
-	if _, err := w.to.Write(out); err != nil {
+	if _, err := w.to.write(w.kind, out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -128,7 +131,7 @@ func Flush(w io.Writer) error {
 	defer known.mu.Unlock()
 	out, _ := known.clean.clean(nil, known.held, true)
 	known.held = nil
-	_, err := known.to.Write(out)
+	_, err := known.to.write(known.kind, out)
 	err = errors.Join(err, known.to.flush())
 	if known.to.queue != nil {
 		known.to.queue.Drain()
@@ -142,39 +145,52 @@ type Filter interface {
 	Flush() error
 }
 
-// Through has all that is written to where w leads, by writers of any kind, go through a
-// filter. A w that is no [Writer] is left as it is.
-func Through(w io.Writer, filter func(to io.Writer) Filter) {
+// Through has all that is written to where w leads go through a filter: what writers of JSON
+// write through one, what those of other kinds write through another. A w that is no [Writer]
+// is left as it is.
+func Through(w io.Writer, others, json func(to io.Writer) Filter) {
 	if known, ok := w.(*Writer); ok {
-		known.to.mu.Lock()
-		defer known.to.mu.Unlock()
-		known.to.to = filter(known.to.to)
+		s := known.to
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		text, doc := others(s.to), json(s.below(JSON))
+		s.to, s.json, s.filters = text, doc, append(s.filters, text, doc)
 	}
+}
+
+// below is what writers of a kind write to.
+func (s *stream) below(kind Kind) io.Writer {
+	if kind == JSON && s.json != nil {
+		return s.json
+	}
+	return s.to
 }
 
 // flush writes what filters hold back.
 func (s *stream) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f, filtered := s.to.(Filter)
-	if !filtered || s.err != nil {
-		return nil
+	for _, f := range slices.Backward(s.filters) { // the last one writes to those before it
+		if s.err != nil { // which was told
+			return nil
+		}
+		if err := f.Flush(); err != nil {
+			s.err = &Error{Err: err}
+			return s.err
+		}
 	}
-	if err := f.Flush(); err != nil {
-		s.err = &Error{Err: err}
-	}
-	return s.err
+	return nil
 }
 
-// Write writes p, unless that failed before: a reader that has gone does not come back, and
+// write writes p, unless that failed before: a reader that has gone does not come back, and
 // output with a hole is worse than none.
-func (s *stream) Write(p []byte) (int, error) {
+func (s *stream) write(kind Kind, p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || len(p) == 0 {
 		return 0, s.err
 	}
-	n, err := s.to.Write(p)
+	n, err := s.below(kind).Write(p)
 	if err != nil {
 		s.err = &Error{Err: err}
 	}

@@ -66,3 +66,44 @@ func TestStreamsKeepTheirOrder(t *testing.T) {
 		t.Errorf("%v %q", err, got)
 	}
 }
+
+// A marker is a filter that says what came through it, when it is flushed too.
+type marker struct {
+	to   io.Writer
+	mark string
+}
+
+func (m marker) Write(p []byte) (int, error) {
+	_, err := fmt.Fprintf(m.to, "%s(%s)", m.mark, p)
+	return len(p), err
+}
+
+func (m marker) Flush() error {
+	_, err := fmt.Fprintf(m.to, "%s.", m.mark)
+	return err
+}
+
+// JSON has a filter of its own, and each of several filters sees what the last one wrote.
+func TestThrough(t *testing.T) {
+	var to strings.Builder
+	w := console.As(&to, console.Text)
+	with := func(mark string) func(io.Writer) console.Filter {
+		return func(to io.Writer) console.Filter { return marker{to, mark} }
+	}
+	write := func() {
+		for _, kind := range []console.Kind{console.Text, console.JSON, console.Exact} {
+			fmt.Fprint(console.As(w, kind), "x")
+		}
+	}
+	console.Through(w, with("a"), with("b"))
+	write()
+	console.Through(w, with("c"), with("d"))
+	write()
+	if err := console.Flush(w); err != nil {
+		t.Fatal(err)
+	}
+	if want := "a(x)b(x)a(x)" + "a(c(x))b(d(x))a(c(x))" + "b(d.)a(c.)b.a."; to.String() != want {
+		t.Errorf("%q, not %q", to.String(), want)
+	}
+	console.Through(&to, with("e"), with("e")) // is left as it is
+}
