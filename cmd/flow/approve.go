@@ -57,6 +57,7 @@ func (a *app) approve(run, step string, f approveFlags) error {
 	if err != nil {
 		return err
 	}
+	a.maskKnown(v)
 	q, err := a.standing(v, step, f.permission)
 	if err != nil {
 		return err
@@ -66,6 +67,9 @@ func (a *app) approve(run, step string, f approveFlags) error {
 		answer.Answer = filledIn(q, f.answer)
 	}
 	if err := checkAnswer(q, answer, f); err != nil {
+		return err
+	}
+	if answer, err = a.maskedAnswer(v, q, answer); err != nil {
 		return err
 	}
 	if err := steps.PutAnswer(v, q.Key(), answer); err != nil {

@@ -95,6 +95,9 @@ func (a *app) maskKnown(r files) *mask.Masker {
 	return m
 }
 
+// passOn is what to do with a secret that a step needs.
+const passOn = "pass a secret on by `secrets` and `env: {NAME: \"{{ .secrets.NAME }}\"}`"
+
 // withoutSecrets refuses inputs with secrets in them: inputs are stored, and a resume needs
 // them as they are.
 func (a *app) withoutSecrets(secrets map[string]string, inputs map[string]any) error {
@@ -114,5 +117,21 @@ func (a *app) withoutSecrets(secrets map[string]string, inputs map[string]any) e
 		return nil
 	}
 	return usageError{errors.New(strings.Join(mistakes, "\n") +
-		"\nhint: inputs are stored with the run; pass a secret on by `secrets` and `env: {NAME: \"{{ .secrets.NAME }}\"}`")}
+		"\nhint: inputs are stored with the run; " + passOn)}
+}
+
+// maskedAnswer is an answer as it is left for the run: the run masks whatever comes of it, and
+// until it takes it the answer lies in its directory. One that would not fill in the form any
+// more is refused.
+func (a *app) maskedAnswer(r files, q steps.Question, answer steps.Answer) (steps.Answer, error) {
+	m, err := a.known(r)
+	if err != nil {
+		return answer, err
+	}
+	names := strings.Join(m.Names(answer.Answer), ", ")
+	answer.Answer, answer.Reason = m.JSON(answer.Answer), m.Text(answer.Reason)
+	if err := q.Check(answer); err != nil {
+		return answer, usageError{fmt.Errorf("the answer to step %s holds the value of the secret %s, and without it: %w\nhint: answers are stored with the run; "+passOn, q.Path, names, err)}
+	}
+	return answer, nil
 }

@@ -478,7 +478,11 @@ func (h *host) putAnswer(v *state.View, q steps.Question, decision, message stri
 		}
 		return rpc.InvalidParam("params.answer", err.Error(), hint)
 	}
-	err := steps.PutAnswer(v, q.Key(), a)
+	a, err := h.maskedAnswer(v, q, a)
+	if err != nil {
+		return err
+	}
+	err = steps.PutAnswer(v, q.Key(), a)
 	if errors.Is(err, steps.ErrAnswered) {
 		return rpc.NewError(rpc.CodeFailed, "answered", fmt.Sprintf("step %s has an answer already that the run has not taken yet", q.Path), "pipeline/resume goes on with a run that is not under way")
 	}
