@@ -1,12 +1,12 @@
 package main
 
 import (
-	"bytes"
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -189,25 +189,17 @@ func (f flood) ends(t *testing.T) {
 }
 
 // TestLoadSlowClients: two clients that do not read hold up neither the run nor the server,
-// and cost no memory. When they read on, they hear everything, in order.
+// and cost no memory. When they read on, they hear everything, in order; who is so slow that
+// the server gives the connection up goes on in another one.
 func TestLoadSlowClients(t *testing.T) {
 	t.Parallel()
 	f := newFlood(t, "slow", 1, 20_000)
 	s := f.serve(t)
 	keeper := s.dial(t)
-	follow := func() net.Conn {
-		conn, err := net.Dial("tcp", strings.TrimPrefix(s.address, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		fmt.Fprintf(conn, "GET /events?run=%s&run_events=1 HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: Bearer %s\r\n\r\n", f.id, s.token)
-		return conn
-	}
 	if _, err := keeper.RunPipeline(t.Context(), rpc.PipelineRunParams{PipelineRef: rpc.PipelineRef{File: f.pipeline}, RunID: f.id}); err != nil {
 		t.Fatal(err)
 	}
-	first, second := follow(), follow()
+	first, second := s.follow(t, f.id, 0), s.follow(t, f.id, 0)
 	if !eventually(func() bool {
 		v, err := state.ReadRun(f.runDir())
 		return err == nil && v.Summary().Status == "succeeded"
@@ -218,24 +210,60 @@ func TestLoadSlowClients(t *testing.T) {
 	if peak := peakOf(t, s.cmd.Process.Pid); peak > 96 && !raceEnabled {
 		t.Errorf("the server needed %.0f MiB", peak)
 	}
-	for _, conn := range []net.Conn{first, second} {
-		text, err := io.ReadAll(conn)
-		if err != nil {
-			t.Error(err)
+	for _, stream := range []io.Reader{first, second} {
+		seq, end := hear(t, stream, 0)
+		for last := -1; end == "" && seq > last; {
+			last = seq
+			seq, end = hear(t, s.follow(t, f.id, seq), seq)
 		}
-		sees(t, "78-slow-client", string(text))
-		seq := 0
-		for id := range bytes.SplitSeq(text, []byte("\nid: ")) {
-			number, rest, _ := bytes.Cut(id, []byte("\n"))
-			if !bytes.Contains(rest, []byte(`"method":"run_event"`)) {
-				continue
-			}
-			if seq++; string(number) != strconv.Itoa(seq) {
-				t.Fatalf("event %d comes as number %s", seq, number)
-			}
-		}
+		sees(t, "78-slow-client", end)
 		if seq != f.events {
 			t.Errorf("%d events were heard of %d", seq, f.events)
+		}
+	}
+}
+
+// follow asks for the events of a run behind one of them, as a browser does.
+func (s *served) follow(t *testing.T, run string, after int) io.Reader {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.address+"/events?run_events=1&run="+run, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	if after > 0 {
+		req.Header.Set("Last-Event-ID", strconv.Itoa(after))
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp.Body
+}
+
+// hear reads events until the connection or the run ends. It returns the number of the last
+// one, and what was said of the end.
+func hear(t *testing.T, stream io.Reader, seq int) (last int, end string) {
+	t.Helper()
+	id, data := "", ""
+	for r := bufio.NewReader(stream); ; {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return seq, ""
+		}
+		switch name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); {
+		case name == "id":
+			id = value
+		case name == "data":
+			data = value
+		case strings.Contains(data, `"method":"run_complete"`):
+			return seq, data
+		case name == "" && strings.Contains(data, `"method":"run_event"`):
+			if seq++; id != strconv.Itoa(seq) {
+				t.Fatalf("event %d comes as number %s", seq, id)
+			}
+			id, data = "", ""
 		}
 	}
 }
