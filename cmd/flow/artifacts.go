@@ -129,7 +129,7 @@ func (a *app) extract(v *state.View, all []stepArtifact, dir string, apart, forc
 		}
 	}
 	if len(there) > 0 {
-		return usageError{fmt.Errorf("%s there already in %s: %s\nhint: choose another directory, or overwrite them with --force", plural(len(there), "file"), dir, printable(strings.Join(there[:min(5, len(there))], ", ")))}
+		return usageError{fmt.Errorf("%s there already in %s: %s\nhint: choose another directory, or overwrite them with --force", plural(len(there), "file"), dir, strings.Join(there[:min(5, len(there))], ", "))}
 	}
 	for i, artifact := range all {
 		if err := writeArtifact(v, root, names[i], artifact.Artifact); err != nil {

@@ -88,7 +88,7 @@ func printPreview(b *bytes.Buffer, p *steps.Preview) {
 }
 
 func (w preview) line(format string, args ...any) {
-	w.b.WriteString(strings.TrimRight(w.indent+printable(fmt.Sprintf(format, args...)), " ") + "\n")
+	w.b.WriteString(strings.TrimRight(w.indent+fmt.Sprintf(format, args...), " ") + "\n")
 }
 
 // field is a name with its value, or nothing for an empty value.

@@ -269,7 +269,7 @@ func waiting(r *report) []string {
 		if len(s.Question.Form) > 0 {
 			say = "--answer JSON"
 		}
-		lines = append(lines, fmt.Sprintf("step %s asks: %s", s.path, printable(s.Question.Text)),
+		lines = append(lines, fmt.Sprintf("step %s asks: %s", s.path, s.Question.Text),
 			fmt.Sprintf("hint: flow approve %s %s %s", r.Run, s.path, say))
 	}
 	return lines
@@ -290,10 +290,10 @@ func failure(s stepReport, skipped int) string {
 		text += "; skipped for it: " + plural(skipped, "step")
 	}
 	if s.Stderr != nil {
-		text += "\nits standard error ended with:\n  " + strings.ReplaceAll(printable(*s.Stderr), "\n", "\n  ")
+		text += "\nits standard error ended with:\n  " + strings.ReplaceAll(*s.Stderr, "\n", "\n  ")
 	}
 	if s.Hint != nil {
-		text += "\nhint: " + printable(*s.Hint)
+		text += "\nhint: " + *s.Hint
 	}
 	return text
 }
@@ -391,7 +391,8 @@ func (p *progress) entered() {
 	p.asking = ""
 }
 
-// printable is text that a person may read.
+// printable is a text of others with which the line goes on: it is cleaned by itself, lest a
+// control sequence that it does not end takes in what follows. The console cleans the others.
 func printable(s string) string { return console.Clean(s) }
 
 // oneLine makes text that an agent wrote fit for a line of a table: no control characters,

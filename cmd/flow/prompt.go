@@ -128,15 +128,15 @@ func (p *prompter) listen() {
 }
 
 func (p *prompter) show(q steps.Question) {
-	text := fmt.Sprintf("? %s  %s", q.Path, printable(q.Text))
+	text := fmt.Sprintf("? %s  %s", q.Path, q.Text)
 	if !q.Deadline.IsZero() {
 		text += fmt.Sprintf("\n  (until %s)", q.Deadline.Local().Format(time.DateTime))
 	}
 	if q.Problem != "" {
-		text += "\n  " + printable(q.Problem)
+		text += "\n  " + q.Problem
 	}
 	if len(q.Form) > 0 {
-		text += "\n  the answer is JSON that matches: " + printable(string(q.Form))
+		text += "\n  the answer is JSON that matches: " + string(q.Form)
 	}
 	p.progress.print(text)
 	p.progress.prompt(wanted(q))
@@ -176,7 +176,7 @@ func (p *prompter) understand(q steps.Question, line string) (steps.Answer, bool
 	case len(q.Form) > 0 && word != "":
 		a.Approved, a.Answer = true, filledIn(q, line)
 		if err := q.Check(a); err != nil {
-			p.progress.print("  " + printable(err.Error()))
+			p.progress.print("  " + err.Error())
 			return a, false
 		}
 		return a, true

@@ -74,7 +74,7 @@ func (e *engine) replayEnd(c *comparison) error {
 	}
 	const most = 20
 	for _, d := range c.Differences[:min(most, len(c.Differences))] {
-		fmt.Fprintf(e.stderr, "replay: %s\n", printable(d.String()))
+		fmt.Fprintf(e.stderr, "replay: %s\n", d.String())
 	}
 	if more := len(c.Differences) - most; more > 0 {
 		fmt.Fprintf(e.stderr, "replay: %d more differ\n", more)

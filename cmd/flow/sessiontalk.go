@@ -70,7 +70,7 @@ type talkEvent struct {
 
 // says prints text, under the name of who says it.
 func (t *talk) says(speaker string, e talkEvent) {
-	text := printable(e.Content)
+	text := e.Content
 	if t.speaks(speaker, e) {
 		text = strings.TrimLeft(text, "\n")
 	}

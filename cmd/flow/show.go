@@ -111,10 +111,10 @@ func (r *report) table(w io.Writer, h state.Header) error {
 		return err
 	}
 	for _, q := range r.Asks {
-		fmt.Fprintf(w, "\nstep %s asks: %s\nhint: %s [--deny]\n", q.Path, printable(q.Text), approveLine(r.Run, q))
+		fmt.Fprintf(w, "\nstep %s asks: %s\nhint: %s [--deny]\n", q.Path, q.Text, approveLine(r.Run, q))
 	}
 	if r.Error != "" {
-		fmt.Fprintf(w, "\n%s\n", printable(r.Error))
+		fmt.Fprintf(w, "\n%s\n", r.Error)
 	}
 	if len(r.Outputs) > 0 {
 		fmt.Fprintln(w, "\noutputs:")

@@ -76,7 +76,7 @@ func (a *app) printFindings(found []state.Finding, output string) error {
 		if f.Harmless {
 			text = f.Path + ": note: " + f.What + "; " + f.Hint
 		}
-		if _, err := fmt.Fprintln(a.stdout, printable(text)); err != nil {
+		if _, err := fmt.Fprintln(a.stdout, text); err != nil {
 			return err
 		}
 	}

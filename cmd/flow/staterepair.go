@@ -103,10 +103,10 @@ func followable(from *state.Salvage, r state.Record) error {
 // reportRepair says what the new run has and what it lacks.
 func (a *app) reportRepair(dest *state.Store, id string, why error, lost []state.Finding) error {
 	for _, f := range lost {
-		fmt.Fprintf(a.stdout, "lost: %s: %s\n", f.Path, printable(f.What))
+		fmt.Fprintf(a.stdout, "lost: %s: %s\n", f.Path, f.What)
 	}
 	if why != nil {
-		fmt.Fprintf(a.stdout, "lost: %s\n", printable(why.Error()))
+		fmt.Fprintf(a.stdout, "lost: %s\n", why.Error())
 	}
 	v, err := dest.Read(id)
 	if err != nil {
