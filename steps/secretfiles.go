@@ -66,16 +66,12 @@ func (a *attempt) cleanWorkspace(ctx context.Context, repo *workspace.Repo, base
 	if a.x.Mask.Empty() {
 		return nil
 	}
-	tree, err := repo.Snapshot(ctx)
+	paths, err := repo.Changed(ctx, base)
 	if err != nil {
 		return err
 	}
-	changes, err := repo.Diff(ctx, base, tree, "")
-	if err != nil {
-		return err
-	}
-	for _, c := range changes.Files {
-		err := a.cleanFile(filepath.Join(repo.Top(), filepath.FromSlash(c.Path)), c.Path)
+	for _, path := range paths {
+		err := a.cleanFile(filepath.Join(repo.Top(), filepath.FromSlash(path)), path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ELOOP) { // deleted, or a link
 			return err
 		}

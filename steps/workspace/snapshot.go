@@ -48,13 +48,13 @@ func (r *Repo) writeTree(ctx context.Context, index string) (string, error) {
 	if _, err := r.do(ctx, call{args: []string{"add", "--update"}, env: env}); err != nil {
 		return "", err
 	}
-	others, err := r.do(ctx, call{args: []string{"ls-files", "-z", "--others", "--exclude-standard"}, env: env})
+	others, err := r.untracked(ctx, env)
 	if err != nil {
 		return "", err
 	}
 	// Not `git add --all`: it refuses a nested repository without commits, takes one
 	// with commits for a submodule, and fails outside of a sparse checkout.
-	if others = r.wanted(others); len(others) > 0 {
+	if len(others) > 0 {
 		args := []string{"update-index", "-z", "--add", "--remove", "--replace", "--stdin"}
 		if _, err := r.do(ctx, call{args: args, env: env, stdin: others}); err != nil {
 			return "", err
@@ -62,6 +62,12 @@ func (r *Repo) writeTree(ctx context.Context, index string) (string, error) {
 	}
 	tree, err := r.do(ctx, call{args: []string{"write-tree"}, env: env})
 	return strings.TrimSpace(string(tree)), err
+}
+
+// untracked lists the files that the index does not know and snapshots have, each ended by NUL.
+func (r *Repo) untracked(ctx context.Context, env []string) ([]byte, error) {
+	others, err := r.do(ctx, call{args: []string{"ls-files", "-z", "--others", "--exclude-standard"}, env: env})
+	return r.wanted(others), err
 }
 
 // wanted leaves out of a list of untracked files (each ended by NUL) what belongs to no

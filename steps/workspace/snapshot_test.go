@@ -3,6 +3,7 @@ package workspace
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -75,6 +76,12 @@ func TestChanges(t *testing.T) {
 			from, err := r.Snapshot(t.Context())
 			l.check(err)
 			l.sh(l.repo, c.script)
+			objects := l.sh(l.repo, "git cat-file --batch-all-objects --batch-check")
+			changed, err := r.Changed(t.Context(), from)
+			l.check(err)
+			if after := l.sh(l.repo, "git cat-file --batch-all-objects --batch-check"); after != objects {
+				t.Errorf("to look for changes made objects of git:\n%s\nwere\n%s", after, objects)
+			}
 			before := l.sh(l.repo, "GIT_OPTIONAL_LOCKS=0 git status --porcelain; cksum < .git/index; git stash list")
 			to, err := r.Snapshot(t.Context())
 			l.check(err)
@@ -86,6 +93,11 @@ func TestChanges(t *testing.T) {
 			l.check(err)
 			if diff := cmp.Diff(c.want, changes.Files); diff != "" {
 				t.Error(diff)
+			}
+			for _, f := range changes.Files {
+				if (f.Kind != Deleted) != slices.Contains(changed, f.Path) || f.OldPath != "" && slices.Contains(changed, f.OldPath) {
+					t.Errorf("%s was %s, and found are %q", f.Path, f.Kind, changed)
+				}
 			}
 			index := "export GIT_INDEX_FILE=../index; git read-tree " + from + "; test ! -s ../patch || git apply --cached ../patch; git write-tree"
 			if got := strings.TrimSpace(l.sh(l.repo, index)); got != to {
