@@ -47,7 +47,9 @@ func (a *attempt) keep(ctx context.Context) (*agents.Problem, error) {
 	if !a.task.Owns && !a.step.Changes {
 		return nil, nil
 	}
-	ctx, done := context.WithTimeoutCause(context.WithoutCancel(ctx), gitTime, errGitTime)
+	ctx, released := workspace.Linger(untimed(ctx))
+	defer released()
+	ctx, done := context.WithTimeoutCause(ctx, gitTime, errGitTime)
 	defer done()
 	repo, from, to, err := a.span(ctx)
 	if err == nil {

@@ -23,10 +23,12 @@ func (a *attempt) finished(ctx context.Context) (dag.Fact, error) {
 		failpoint.Reach("changes-kept")
 		a.result.Answered = problem != nil // git came to no end, the agent did
 	}
-	if problem != nil {
+	switch {
+	case problem != nil && problem.Cause == agents.CauseCancelled:
+		return a.stopped(problem.Message), err
+	case problem != nil:
 		return a.failed(problem), err
-	}
-	if err == nil {
+	case err == nil:
 		a.remember(ctx)
 	}
 	return a.succeeded(), err

@@ -152,7 +152,7 @@ func (a *attempt) gitProblem(ctx context.Context, err error) (*agents.Problem, e
 			return &agents.Problem{Cause: agents.CauseTimeout, Message: cause.Error(), Hint: "look into " + a.workspace()}, nil
 		}
 		if a.intent(context.Cause(ctx)) == agents.IntentTimeout {
-			return &agents.Problem{Cause: agents.CauseTimeout, Message: "timed out after " + a.step.Timeout.String(), Hint: a.timeoutHint()}, nil
+			return &agents.Problem{Cause: agents.CauseTimeout, Message: "timed out after " + a.step.Timeout.String() + ", while git was at work", Hint: a.timeoutHint()}, nil
 		}
 		return &agents.Problem{Cause: agents.CauseCancelled, Message: cause.Error()}, nil
 	}
@@ -174,7 +174,8 @@ func (a *attempt) notPlaced(p *agents.Problem) dag.Fact {
 }
 
 // gitTime is how long git may take to say what a step changed, and to commit that. The
-// step's own time is not counted on: its work is done, and is not to be lost.
+// step's own time is not counted on: its work is done, and is not to be lost. When the run
+// is to stop it has [workspace.Grace].
 const gitTime = 10 * time.Minute
 
 var errGitTime = errors.New("git took longer than " + gitTime.String() + " to say what the step changed")

@@ -26,7 +26,19 @@ func withTimeout(ctx context.Context, d time.Duration) (context.Context, context
 	if d <= 0 {
 		return context.WithCancel(ctx)
 	}
+	ctx = context.WithValue(ctx, untimedKey{}, untimed(ctx))
 	return context.WithTimeoutCause(ctx, d, errTimeout)
+}
+
+// untimedKey is that of the context without the timeout, for what comes after the work.
+type untimedKey struct{}
+
+// untimed is ctx without the bounds of withTimeout: it ends when the step is to stop.
+func untimed(ctx context.Context) context.Context {
+	if whole, ok := ctx.Value(untimedKey{}).(context.Context); ok {
+		return whole
+	}
+	return ctx
 }
 
 // intent says why flow ended a process, given the cause, nil if it did not, and keeps that

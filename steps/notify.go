@@ -25,7 +25,7 @@ import (
 // notifyTime is how long a script that tells of something may take.
 const notifyTime = time.Minute
 
-var errNotifyTime = errors.New("notify timeout")
+var errNotifyTime = errors.New("ended, for it took longer than " + notifyTime.String())
 
 // Notified is the data of a "notified" record: the scripts that tell how a step, or the run
 // (with the empty path), has ended are started if Begun is set, else they have ended. Should

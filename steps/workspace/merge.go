@@ -360,7 +360,9 @@ func (m *merge) one(ctx context.Context, s *Workspace, tip string) error {
 		if err := m.settle(ctx, s, conflict); err != nil {
 			return err
 		}
-		ctx = context.WithoutCancel(ctx) // what was resolved is kept, even if all is to stop
+		late, done := Linger(ctx) // what was resolved is kept, even if all is to stop
+		defer done()
+		ctx = late
 	}
 	parents := []string{m.last(), tip}
 	if squash {
