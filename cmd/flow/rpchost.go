@@ -85,6 +85,7 @@ func (h *host) launch(e *engine, chat bool, ready func() error) error {
 		err = errNothingLeft
 	}
 	if err != nil {
+		defer h.work.Done()
 		return errors.Join(err, r.release())
 	}
 	h.mu.Lock()
@@ -97,7 +98,7 @@ func (h *host) launch(e *engine, chat bool, ready func() error) error {
 // errNothingLeft says of a run that it has succeeded already.
 var errNothingLeft = errors.New("there is nothing left to go on with")
 
-// enter notes a run, unless the host is ending. The run is waited for until its release.
+// enter notes a run, unless the host is ending. The run is waited for until h.work is told that it is done.
 func (h *host) enter(r *hosted) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,7 +113,6 @@ func (h *host) enter(r *hosted) error {
 // release gives the run free. Its followers hear of its end only then, for they may want to go
 // on with it.
 func (r *hosted) release() error {
-	defer r.work.Done()
 	r.cancel(nil)
 	err := r.engine.run.Close()
 	r.mu.Lock()
@@ -124,8 +124,9 @@ func (r *hosted) release() error {
 	return err
 }
 
-// drive takes a run to its end.
+// drive takes a run to its end, and says what went wrong: a server that ends waits for that.
 func (h *host) drive(r *hosted) {
+	defer h.work.Done()
 	err := r.engine.execute()
 	if _, told := errors.AsType[exitError](err); told { // its state says it
 		err = nil
