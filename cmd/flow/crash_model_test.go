@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -271,8 +272,8 @@ func (m *model) compare(t *testing.T) {
 		}
 	}
 	for task, n := range got.Turns {
-		if n > want.Turns[task]+m.strays && !m.mayRepeat(task) {
-			t.Errorf("task %q was completed %d times, want %d", task, n, want.Turns[task])
+		if most := m.most(task, want.Turns[task]); n > most {
+			t.Errorf("task %q was completed %d times, want %d at most", task, n, most)
 		}
 	}
 	got.Effects, want.Effects, got.Turns, want.Turns = nil, nil, nil, nil
@@ -282,10 +283,18 @@ func (m *model) compare(t *testing.T) {
 	m.checks += 3
 }
 
-// mayRepeat says that more turns than usual may be completed for a task: by the candidates of
-// a race, or for a conflict (without a task) that flow died over before its end was stored.
-func (m *model) mayRepeat(task string) bool {
-	return task == "" || strings.HasPrefix(task, "race")
+// most is how many turns may be completed for a task that takes so many undisturbed. It is
+// open for the candidates of a race, and for a conflict (without a task) that flow died over
+// before its end was stored. An agent that was asking when flow died is answered by the end
+// of its standard input, and may get to the end of that turn before it is ended.
+func (m *model) most(task string, usual int) int {
+	switch {
+	case task == "", strings.HasPrefix(task, "race"):
+		return math.MaxInt
+	case strings.HasPrefix(task, "permission"):
+		return usual + m.strays + m.kills
+	}
+	return usual + m.strays
 }
 
 // quiet demands that going on with a run that has succeeded changes nothing.
