@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +21,18 @@ import (
 
 func TestMain(m *testing.M) {
 	proc.GuardianMain()
-	testscript.Main(m, map[string]func(){"flow": func() { traceDisk(); os.Exit(realMain(testClock())) }, "fakeagent": fakeAgent})
+	testscript.Main(hungUp{m}, map[string]func(){"flow": func() { traceDisk(); os.Exit(realMain(testClock())) }, "fakeagent": fakeAgent})
+}
+
+// hungUp runs the tests with hangups as they are by default: tests that are started by nohup
+// ignore them, and so would each flow that they start.
+type hungUp struct{ *testing.M }
+
+func (h hungUp) Run() int {
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
+	return h.M.Run()
 }
 
 // TestScript runs testdata/script/*.txtar: what a user types, and what is seen.

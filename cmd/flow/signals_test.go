@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -163,9 +162,6 @@ func TestTerminated(t *testing.T) {
 // person is asked, that ends it in order. With nohup it goes on.
 func TestClosedTerminal(t *testing.T) {
 	t.Parallel()
-	hear := make(chan os.Signal, 1) // what the tests were started with nohup for is not for flow
-	signal.Notify(hear, syscall.SIGHUP)
-	t.Cleanup(func() { signal.Stop(hear) })
 	t.Run("running", func(t *testing.T) {
 		t.Parallel()
 		r := signalRun(t, "closed", obliging)
