@@ -194,7 +194,7 @@ func faults() map[string]func(*fake) int {
 	for _, m := range append(misdeeds(), mistalks()...) {
 		all[m.name] = m.do
 	}
-	all["leak"], all["limited"] = leak, limited
+	all["leak"], all["leak-asking"], all["limited"] = leak, leakAsking, limited
 	return all
 }
 
