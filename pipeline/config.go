@@ -54,6 +54,8 @@ func LoadConfig(path string, owner Owner, o Options) (*Config, []Warning, error)
 	switch {
 	case errors.Is(err, syscall.ELOOP):
 		return nil, nil, Errors{{File: path, Msg: "is a symbolic link", Hint: "the configuration of a project is a file of its own"}}
+	case errors.Is(err, syscall.ENXIO): // a socket
+		return nil, nil, Errors{{File: path, Msg: "is not a regular file", Hint: "the configuration is a YAML file"}}
 	case err != nil:
 		return nil, nil, fmt.Errorf("read configuration: %w", err)
 	}

@@ -79,6 +79,9 @@ func LoadText(path string, src []byte, o Options) (*Plan, []Warning, error) {
 // its size.
 func readRegular(path string, limit int) ([]byte, int, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return nil, 0, notRegular(path)
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("read pipeline: %w", err)
 	}
@@ -92,13 +95,19 @@ func readAll(f *os.File, path string, limit int) ([]byte, int, error) {
 		return nil, 0, fmt.Errorf("read pipeline: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, Error{File: path, Msg: "is not a regular file", Hint: "give the path of a YAML file"}
+		return nil, 0, notRegular(path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, int64(limit)+1))
 	if err != nil {
 		return nil, 0, fmt.Errorf("read pipeline: %w", err)
 	}
 	return data, int(info.Size()), nil
+}
+
+// notRegular is the mistake to name something else than a file. A socket cannot even be
+// opened: that is ENXIO.
+func notRegular(path string) error {
+	return Error{File: path, Msg: "is not a regular file", Hint: "give the path of a YAML file"}
 }
 
 // insideDirectory reads files below dir, and no others whatever links there are.
@@ -110,6 +119,9 @@ func insideDirectory(dir string) func(string) ([]byte, error) {
 		}
 		defer root.Close()
 		f, err := root.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if errors.Is(err, syscall.ENXIO) {
+			return nil, notRegular(path)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -248,8 +248,11 @@ func (h *harvest) file(name string) error {
 	if len(h.found) >= maxArtifacts {
 		return tooMuch(fmt.Sprintf("the step has more than %d artifacts", maxArtifacts))
 	}
-	// Without O_NONBLOCK a FIFO would be waited for.
+	// Without O_NONBLOCK a FIFO would be waited for. A socket cannot be opened: ENXIO.
 	f, err := h.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return notRegular(name)
+	}
 	if err != nil {
 		return err
 	}
@@ -259,7 +262,7 @@ func (h *harvest) file(name string) error {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return &fs.PathError{Op: "keep", Path: name, Err: errors.New("it is not a regular file")}
+		return notRegular(name)
 	}
 	left := maxArtifactBytes - h.bytes
 	if info.Size() > left {
@@ -276,6 +279,10 @@ func (h *harvest) file(name string) error {
 	h.bytes += size
 	h.found[name] = Artifact{Name: name, Size: size, Mode: info.Mode().Perm(), Blob: ref}
 	return nil
+}
+
+func notRegular(name string) error {
+	return &fs.PathError{Op: "keep", Path: name, Err: errors.New("it is not a regular file")}
 }
 
 // globMatch reports whether a path matches a glob, both cut at their slashes: `**` is any

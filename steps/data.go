@@ -108,8 +108,11 @@ func (x *Executor) projectFile(path string) (string, error) {
 		return "", err
 	}
 	defer root.Close()
-	// Without O_NONBLOCK a FIFO would be waited for.
+	// Without O_NONBLOCK a FIFO would be waited for. A socket cannot be opened: ENXIO.
 	f, err := root.OpenFile(filepath.Clean(path), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, syscall.ENXIO) {
+		return "", fmt.Errorf("file %q is not a regular file", path)
+	}
 	if err != nil {
 		return "", err
 	}

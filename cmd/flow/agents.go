@@ -81,7 +81,7 @@ func (a *app) discover() (all []installed, machine proc.Machine, err error) {
 	if machine, err = supervisor.Machine(); err != nil {
 		return nil, machine, err
 	}
-	dir, err := os.MkdirTemp("", "flow-agents-")
+	dir, err := temporary("flow-agents-")
 	if err != nil {
 		return nil, machine, err
 	}

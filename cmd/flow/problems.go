@@ -29,13 +29,23 @@ func (a *app) explain(errs pipeline.Errors) {
 		if n < 0 {
 			n = len(errs)
 		}
-		source, err := os.ReadFile(file)
-		if err != nil {
-			source = nil // the place will do
-		}
-		pipeline.Format(a.stderr, errs[:n], source)
+		pipeline.Format(a.stderr, errs[:n], sourceOf(file))
 		errs = errs[n:]
 	}
+}
+
+// sourceOf is the text of a file with mistakes, nil if it cannot be had: the places will do.
+// A mistake may be that it is a named pipe, which would be waited for, or too large.
+func sourceOf(file string) []byte {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > pipeline.MaxFileBytes {
+		return nil
+	}
+	source, err := os.ReadFile(file)
+	if err != nil {
+		return nil
+	}
+	return source
 }
 
 // warn prints warnings as explain prints mistakes.

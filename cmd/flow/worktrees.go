@@ -100,7 +100,7 @@ func (a *app) withWorktrees(output string, args []string, fn func(*worktrees) er
 		}
 		t.only(id)
 	}
-	scratch, err := disk.MkdirTemp("", "flow-worktrees-")
+	scratch, err := temporary("flow-worktrees-")
 	if err != nil {
 		return err
 	}

@@ -169,5 +169,20 @@ func failure(args []string, out Out) error {
 	if len(said) > most {
 		said = said[:most] + " …"
 	}
-	return &Error{Msg: fmt.Sprintf("git %s: %s", args[0], strings.ToValidUTF8(said, "\uFFFD"))}
+	return &Error{Msg: fmt.Sprintf("git %s: %s", args[0], strings.ToValidUTF8(said, "\uFFFD")), Hint: remedy(said)}
+}
+
+// remedy is what to do about an error of the system that git passes on, "" if there is none.
+func remedy(said string) string {
+	for what, todo := range map[string]string{
+		"Read-only file system":   "make the disk that the repository is on writable",
+		"No space left on device": "free some space",
+		"Disk quota exceeded":     "free some space",
+		"Permission denied":       "let flow's user write to the repository",
+	} {
+		if strings.Contains(said, what) {
+			return todo + ", then resume the run"
+		}
+	}
+	return ""
 }

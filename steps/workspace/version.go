@@ -3,7 +3,6 @@ package workspace
 import (
 	"context"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -18,7 +17,7 @@ func (g *Git) checkVersion(ctx context.Context) error {
 		return nil
 	}
 	args := []string{"version"}
-	out, err := g.run(ctx, os.TempDir(), call{args: args})
+	out, err := g.run(ctx, "/", call{args: args}) // which is always there
 	if err != nil {
 		return err
 	}
