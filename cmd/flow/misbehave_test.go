@@ -306,7 +306,11 @@ func misbehaving(protocols []string, deeds []misdeed) []byte {
 // the user saw.
 func (r crashRun) misbehave(t *testing.T, status int) (map[string]stepEnd, string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	guard := 2 * time.Minute
+	if raceEnabled { // which takes several times as long
+		guard *= 5
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), guard)
 	defer cancel()
 	cmd := r.command("run", r.pipeline, "--run-id", r.id, "-o", "json")
 	var stdout, stderr bytes.Buffer
