@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -77,7 +78,7 @@ func (e *engine) prepare() error {
 	}
 	e.stops = make(chan error, 1)
 	e.progress = e.newProgress(e.quiet)
-	e.machine = dag.New(e.plan, dag.Options{})
+	e.machine = dag.New(e.slots(), dag.Options{})
 	e.supervisor = proc.New(proc.Options{
 		Record: filepath.Join(e.run.Dir(), exitsFile), KeepOpen: []*os.File{e.run.LockFile()}, Logger: log.Named("proc"),
 		MaxOutput: agents.MaxOutput,
@@ -105,6 +106,19 @@ func (e *engine) prepare() error {
 	}
 	e.executor, err = steps.New(config)
 	return err
+}
+
+// slots is the plan with the slots that its steps share. A replay does one step at a time, in
+// the order in which they ended, and has slots for all: in the run itself a slot was free as
+// soon as its step had ended, and here only once that is recorded. A candidate that was under
+// way when another one won must not wait for one.
+func (e *engine) slots() *pipeline.Plan {
+	if e.recording == nil {
+		return e.plan
+	}
+	plan := *e.plan
+	plan.Limit, plan.AgentLimits = math.MaxInt, nil
+	return &plan
 }
 
 // eventsAfter reads the events of the run from about a number on.
