@@ -14,11 +14,14 @@
 package disk
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"flow/state/failpoint"
 )
@@ -76,6 +79,7 @@ type Op struct {
 	Inode   uint64 `json:"inode,omitempty"`  // of what was made, or of the open file
 	Offset  int64  `json:"offset,omitempty"` // of a write: where; of a truncate: the new size
 	Data    []byte `json:"data,omitempty"`   // of a write: what; valid during the call
+	All     bool   `json:"all,omitempty"`    // of a sync: of all files of the file system that Path is on
 	writing bool   // of an open
 }
 
@@ -227,5 +231,21 @@ func SyncDir(path string) error {
 			err = closeErr
 		}
 		return err
+	})
+}
+
+// SyncAll makes durable all that was written to the file system which path is on, by whatever
+// process. It may take seconds while others write much there.
+func SyncAll(path string) error {
+	return do(Op{Kind: Syncing, Path: path, All: true}, func(*Op) error {
+		d, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		err = unix.Syncfs(int(d.Fd()))
+		if err != nil {
+			err = &fs.PathError{Op: "syncfs", Path: path, Err: err}
+		}
+		return errors.Join(err, d.Close())
 	})
 }

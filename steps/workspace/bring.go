@@ -77,6 +77,9 @@ func (m *merge) bring(ctx context.Context) error {
 	if err := m.repo.writeFiles(ctx, files, m.Target.After); err != nil {
 		return err
 	}
+	if err := disk.SyncAll(m.repo.top); err != nil { // before HEAD says that they are there
+		return err
+	}
 	failpoint.Reach("merge-files-written")
 	entries, err := m.repo.compare(ctx, m.Head, m.last())
 	if err != nil {
@@ -250,7 +253,7 @@ func (r *Repo) swapIndex(index, run string) error {
 	if err := disk.RemoveAll(mine); err != nil { // it may be a second name of the index
 		return err
 	}
-	if err := copyIndex(index, mine); err != nil {
+	if err := keepIndex(index, mine); err != nil {
 		return err
 	}
 	err := disk.Link(mine, lock)

@@ -137,7 +137,7 @@ func (r *Repo) moveTo(ctx context.Context, branch, commit, old, index string) er
 // replaceIndex puts index in place of the workspace's own.
 func (r *Repo) replaceIndex(index string) error {
 	own := filepath.Join(r.gitDir, "index")
-	if err := copyIndex(index, own+".flow"); err != nil {
+	if err := keepIndex(index, own+".flow"); err != nil {
 		return err
 	}
 	return disk.Rename(own+".flow", own)

@@ -55,11 +55,8 @@ func (g *Git) createCopy(ctx context.Context, w *Workspace) error {
 	if err != nil {
 		return err
 	}
-	if err := disk.SyncDir(filepath.Dir(w.Dir)); err != nil {
-		return err
-	}
-	w.GitDir, w.Ready = gitDir, true
-	return w.save()
+	w.GitDir = gitDir
+	return w.ready()
 }
 
 // copyDir copies a directory: files with their mode and time, symbolic links as they

@@ -96,8 +96,16 @@ func (g *Git) createWorktree(ctx context.Context, w *Workspace, q Request) error
 	if w.Copied, err = takeAlong(ctx, repo.top, w.Dir, repo.prefix, q.Copy); err != nil {
 		return err
 	}
-	if err := disk.SyncDir(filepath.Dir(w.Dir)); err != nil {
-		return err
+	return w.ready()
+}
+
+// ready records that the workspace is made. A power failure must not leave it so with files
+// that are empty, which would be taken for what a step did: git syncs its objects only.
+func (w *Workspace) ready() error {
+	for _, dir := range []string{w.Dir, w.GitDir} {
+		if err := disk.SyncAll(dir); err != nil {
+			return err
+		}
 	}
 	w.Ready = true
 	return w.save()

@@ -115,3 +115,15 @@ func copyIndex(from, to string) error {
 	}
 	return disk.Chtimes(to, time.Time{}, info.ModTime())
 }
+
+// keepIndex is copyIndex for one that stays, durably: git cannot work with half of an index.
+func keepIndex(from, to string) error {
+	if err := copyIndex(from, to); err != nil {
+		return err
+	}
+	f, err := disk.OpenFile(to, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
