@@ -38,9 +38,10 @@ func (v *View) EventOffset(passed func(line []byte) bool) (int64, error) {
 	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
-		return 0, err
+		return 0, unread(f, err)
 	}
-	return firstLine(f, fi.Size(), passed)
+	offset, err := firstLine(f, fi.Size(), passed)
+	return offset, unread(f, err)
 }
 
 // LastEvent returns the last whole line of the event log, nil if there is none.
@@ -52,19 +53,22 @@ func (v *View) LastEvent() ([]byte, error) {
 	defer f.Close()
 	fi, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, unread(f, err)
 	}
 	line, err := newBackward(f, fi.Size()).next()
 	if errors.Is(err, io.EOF) {
 		return nil, nil
 	}
-	return line, err
+	return line, unread(f, err)
 }
 
+func unread(f *disk.File, err error) error { return wrap(f.Name(), "cannot be read", err) }
+
 func (v *View) openEvents() (*disk.File, error) {
-	f, err := openFile(filepath.Join(v.dir, eventsFile), os.O_RDONLY)
+	path := filepath.Join(v.dir, eventsFile)
+	f, err := openFile(path, os.O_RDONLY)
 	if err != nil {
-		return nil, missing(v.dir, err)
+		return nil, wrap(path, "cannot be opened", missing(v.dir, err))
 	}
 	return f, nil
 }

@@ -96,5 +96,8 @@ func hintOf(err error) string {
 	if diskTrouble(err) != "" {
 		return remedy(err) + ", or choose another state directory with FLOW_STATE_DIR"
 	}
+	if errors.Is(err, syscall.EIO) {
+		return "check the disk, then try again"
+	}
 	return ""
 }

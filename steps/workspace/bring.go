@@ -266,6 +266,11 @@ func (r *Repo) swapIndex(index, run string) error {
 	if err == nil {
 		err = disk.Rename(lock, own)
 	}
+	if err != nil && same(mine, lock) {
+		if left := disk.Remove(lock); left != nil {
+			return errors.Join(err, left) // mine stays, by which the lock is known
+		}
+	}
 	return errors.Join(err, disk.RemoveAll(mine))
 }
 

@@ -156,8 +156,10 @@ func (r *Repo) freeBranch(ctx context.Context, w *Workspace) error {
 	if w.Branch == "" {
 		return nil
 	}
-	if ok, err := r.holds(ctx, "check-ref-format", "--branch", w.Branch); err != nil || !ok {
-		return errors.Join(err, &Error{Msg: fmt.Sprintf("%q cannot be the name of a branch", w.Branch), Hint: "choose another run id"})
+	if ok, err := r.holds(ctx, "check-ref-format", branchRef(w.Branch)); err != nil {
+		return err
+	} else if !ok {
+		return &Error{Msg: fmt.Sprintf("%q cannot be the name of a branch", w.Branch), Hint: "choose another run id"}
 	}
 	at, err := r.resolve(ctx, branchRef(w.Branch))
 	if err != nil || at == "" || at == w.Base {
