@@ -36,8 +36,20 @@ func crashAtPoints(t *testing.T, y *survived, seed uint64) {
 			}
 		}
 	}
-	for i, deadly := range apart(points) {
-		s := p.story(t, y, fmt.Sprintf("p%d", i), &want, 0, nil)
+	t.Run("hands", func(t *testing.T) { p.tellAll(t, y, &want, apart(points)) })
+	var missed [][]point // by all, for what came before was another thing each time
+	for _, name := range slices.Sorted(maps.Keys(calm.reached)) {
+		if y.deaths(name) == 0 {
+			missed = append(missed, []point{{name, 1}})
+		}
+	}
+	t.Run("missed", func(t *testing.T) { p.tellAll(t, y, &want, missed) })
+}
+
+// tellAll tells a story for each hand of points, at all of which the run dies.
+func (p plot) tellAll(t *testing.T, y *survived, want *fate, hands [][]point) {
+	for i, deadly := range hands {
+		s := p.story(t, y, fmt.Sprintf("p%d-%s", i, deadly[0].name), want, 0, nil)
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			s.deadly = deadly
@@ -107,4 +119,11 @@ func (y *survived) everywhere(t *testing.T) {
 			}
 		}
 	}
+}
+
+// deaths is how often something has died at a failpoint.
+func (y *survived) deaths(name string) int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.points[name]
 }
