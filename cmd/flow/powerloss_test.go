@@ -85,11 +85,13 @@ func TestPowerLoss(t *testing.T) {
 			p := tracedRun(t, fmt.Sprintf("power%d", i), every, i*every/runs)
 			want := p.essence(t)
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			for _, at := range p.moments(t) {
+			moments := p.moments(t)
+			for _, at := range moments {
 				for range times {
 					p.cut(t, at, random, want)
 				}
 			}
+			t.Logf("the power failed %d times at each of %d moments", times, len(moments))
 		})
 	}
 }
@@ -250,6 +252,7 @@ func (m *diskModel) apply(op disk.Op) {
 		m.names[op.To] = m.names[op.Path]
 		m.pending = append(m.pending, op)
 	case disk.Renaming:
+		op.Data = m.durable(op.To)
 		m.move(op.Path, op.To)
 		m.pending = append(m.pending, op)
 	case disk.Removing:
@@ -377,8 +380,15 @@ func (m *diskModel) lose(t *testing.T, random *rand.Rand) string {
 	return strings.Join(lost, ", ")
 }
 
-// unmake takes away the name that an operation made. What a rename replaced is gone for
-// good: none of flow's own depends on the older one.
+// durable is what was synced of the file that has a name, nil if there is none.
+func (m *diskModel) durable(path string) []byte {
+	if f := m.files[m.names[path]]; f != nil {
+		return append([]byte{}, f.synced...)
+	}
+	return nil
+}
+
+// unmake takes away the name that an operation made. What a rename replaced is there again.
 func unmake(op disk.Op) error {
 	if op.Kind != disk.Renaming {
 		return os.RemoveAll(nameMade(op))
@@ -389,6 +399,9 @@ func unmake(op disk.Op) error {
 	err := os.Rename(op.To, op.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // it went with a directory around it
+	}
+	if err == nil && op.Data != nil {
+		err = os.WriteFile(op.To, op.Data, 0o600)
 	}
 	return err
 }
