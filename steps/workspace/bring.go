@@ -77,7 +77,7 @@ func (m *merge) bring(ctx context.Context) error {
 	if err := m.repo.writeFiles(ctx, files, m.Target.After); err != nil {
 		return err
 	}
-	if err := disk.SyncAll(m.repo.top); err != nil { // before HEAD says that they are there
+	if err := syncAll(ctx, m.repo.top); err != nil { // before HEAD says that they are there
 		return err
 	}
 	failpoint.Reach("merge-files-written")

@@ -56,7 +56,7 @@ func (g *Git) createCopy(ctx context.Context, w *Workspace) error {
 		return err
 	}
 	w.GitDir = gitDir
-	return w.ready()
+	return w.ready(ctx)
 }
 
 // copyDir copies a directory: files with their mode and time, symbolic links as they

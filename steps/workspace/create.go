@@ -96,19 +96,32 @@ func (g *Git) createWorktree(ctx context.Context, w *Workspace, q Request) error
 	if w.Copied, err = takeAlong(ctx, repo.top, w.Dir, repo.prefix, q.Copy); err != nil {
 		return err
 	}
-	return w.ready()
+	return w.ready(ctx)
 }
 
 // ready records that the workspace is made. A power failure must not leave it so with files
 // that are empty, which would be taken for what a step did: git syncs its objects only.
-func (w *Workspace) ready() error {
+func (w *Workspace) ready(ctx context.Context) error {
 	for _, dir := range []string{w.Dir, w.GitDir} {
-		if err := disk.SyncAll(dir); err != nil {
+		if err := syncAll(ctx, dir); err != nil {
 			return err
 		}
 	}
 	w.Ready = true
 	return w.save()
+}
+
+// syncAll is disk.SyncAll, which takes long on a disk that others write much to and cannot be
+// interrupted. Nobody waits for it any more once ctx is done.
+func syncAll(ctx context.Context, dir string) error {
+	done := make(chan error, 1)
+	go func() { done <- disk.SyncAll(dir) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // base decides what the workspace begins at.
