@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"os"
 	"slices"
 
@@ -34,14 +35,20 @@ func (a *app) explain(errs pipeline.Errors) {
 	}
 }
 
-// sourceOf is the text of a file with mistakes, nil if it cannot be had: the places will do.
-// A mistake may be that it is a named pipe, which would be waited for, or too large.
+// sourceOf is the text of a file with mistakes, of a very large one the beginning; nil if it
+// cannot be had: the places will do. The mistake may be that it is a named pipe, which would
+// be waited for.
 func sourceOf(file string) []byte {
 	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Size() > pipeline.MaxFileBytes {
+	if err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
-	source, err := os.ReadFile(file)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	source, err := io.ReadAll(io.LimitReader(f, pipeline.MaxFileBytes))
 	if err != nil {
 		return nil
 	}
