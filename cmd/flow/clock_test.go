@@ -137,7 +137,8 @@ func TestClock(t *testing.T) {
 	noNegative(t, r)
 }
 
-// noNegative demands that nothing took less than no time.
+// noNegative demands that nothing took less than no time, or very long. Gemini, who does not
+// say when its limit ends, tries again after 30 s, and may be at work when the clock is set.
 func noNegative(t *testing.T, r crashRun) {
 	t.Helper()
 	var out bytes.Buffer
@@ -155,7 +156,7 @@ func noNegative(t *testing.T, r crashRun) {
 		t.Fatal(err)
 	}
 	for name, step := range report.Steps {
-		if step.DurationMS == nil || *step.DurationMS < 0 || *step.DurationMS > time.Minute.Milliseconds()*5 {
+		if step.DurationMS == nil || *step.DurationMS < 0 || name != "gemini" && *step.DurationMS > time.Minute.Milliseconds()*5 {
 			t.Errorf("%s: %s", name, out.String())
 		}
 	}

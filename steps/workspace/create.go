@@ -252,6 +252,9 @@ func (r *Repo) alone(ctx context.Context, fn func() error) error {
 	for {
 		err := unix.Flock(int(dir.OS().Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
+			if err := r.clearHalfMade(); err != nil {
+				return err
+			}
 			return fn()
 		}
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
